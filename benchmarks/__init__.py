@@ -1,0 +1,1 @@
+"""The experiments behind the numbers in the README: ``python -m benchmarks``."""

@@ -1,0 +1,26 @@
+"""``python -m benchmarks COMMAND``: every command is the module of that name."""
+
+import importlib
+import sys
+
+COMMANDS = {
+    "quick": "a small comparison of readouts on Set-Circles: two minutes, no download",
+    "speed": "time and memory of the readouts and of the sort beneath them",
+    "datasets": "statistics of the set data sets beside the paper's table",
+}
+
+
+def main(argv: list[str]) -> int:
+    if not argv or argv[0] not in COMMANDS:
+        print("usage: python -m benchmarks COMMAND [--help] ...\n")
+        for name, summary in COMMANDS.items():
+            print(f"  {name:<10} {summary}")
+        asked_for_help = bool(argv) and argv[0] in {"-h", "--help"}
+        if argv and not asked_for_help:
+            print(f"\nunknown command {argv[0]!r}", file=sys.stderr)
+        return 0 if asked_for_help else 2
+    return importlib.import_module(f"benchmarks.{argv[0]}").main(argv[1:]) or 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
