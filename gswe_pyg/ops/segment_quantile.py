@@ -1,0 +1,326 @@
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import ModuleType
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gswe_pyg.ops import numpy_backend, torch_backend
+from gswe_pyg.ops.interpolation import INTERPOLATIONS
+
+BACKENDS: dict[str, ModuleType] = {"numpy": numpy_backend, "torch": torch_backend}
+
+# numpy sorts with SIMD instructions on all common processors since its version 2.0.
+_NUMPY_IS_FAST = int(np.__version__.split(".")[0]) >= 2
+
+_forced: ContextVar[str | None] = ContextVar("gswe_pyg_backend", default=None)
+
+
+@contextmanager
+def backend(name: str) -> Iterator[None]:
+    r"""Makes :meth:`segment_quantile` use one backend, for tests and bug reports.
+
+    The environment variable :obj:`GSWE_PYG_BACKEND` does the same for a whole process.
+    Both backends give the same numbers; without a wish, :obj:`"numpy"` serves tensors
+    in single or half precision on the CPU, and :obj:`"torch"` all others.
+
+    Args:
+        name (str): :obj:`"numpy"` or :obj:`"torch"`.
+
+    Example:
+        >>> from gswe_pyg.ops import backend, segment_quantile
+        >>> x, ptr = torch.tensor([[3.0], [1.0], [2.0]]), torch.tensor([0, 3])
+        >>> with backend("torch"):
+        ...     segment_quantile(x, ptr, num_points=3)
+        tensor([[[1., 2., 3.]]])
+    """
+    token = _forced.set(_known_backend(name, "name"))
+    try:
+        yield
+    finally:
+        _forced.reset(token)
+
+
+def segment_quantile(
+    src: Tensor,
+    ptr: Tensor,
+    num_points: int,
+    interpolation: str = "linear",
+    weight: Tensor | None = None,
+) -> Tensor:
+    r"""Computes quantiles of each column of each segment of rows.
+
+    With :math:`s_0 \le \dots \le s_{n-1}` the sorted values of a column in a segment,
+    point :math:`m = 0, \dots, M - 1` is, for :obj:`interpolation`
+
+    * :obj:`"linear"`: the piecewise linear function through
+      :math:`\left( \frac{j + 1/2}{n}, s_j \right)`, constant outside, at
+      :math:`\frac{m + 1/2}{M}`;
+    * :obj:`"step"`: the left-continuous inverse of the distribution function at
+      :math:`\frac{m + 1/2}{M}`;
+    * :obj:`"barycentric"`: the mean of that inverse between :math:`\frac{m}{M}` and
+      :math:`\frac{m + 1}{M}`;
+    * :obj:`"pswe"`: the piecewise linear function through
+      :math:`\left( \frac{j + 1}{n + 1}, s_j \right)`, continued linearly, at
+      :math:`\frac{m + 1}{M + 1}`.
+
+    For :math:`n = M` all of them are the sorted values; an empty segment gives zeros.
+
+    Args:
+        src (torch.Tensor): The values, floating point.
+        ptr (torch.Tensor): The boundaries of the segments, from zero to :math:`N`.
+        num_points (int): The number of points :math:`M`.
+        interpolation (str, optional): See above. (default: :obj:`"linear"`)
+        weight (torch.Tensor, optional): The mass of each row, not negative, which
+            replaces :math:`1/n` after division by the segment's total. Rows of mass
+            zero are left out. (default: :obj:`None`)
+
+    Shapes:
+        - **input:** values :math:`(N, L)`, boundaries :math:`(B + 1)`,
+          masses :math:`(N)`
+        - **output:** points :math:`(B, L, M)`
+
+    Example:
+        >>> from gswe_pyg.ops import segment_quantile
+        >>> x = torch.tensor([[4.0], [0.0], [2.0], [7.0]])
+        >>> segment_quantile(x, torch.tensor([0, 3, 4]), num_points=2)
+        tensor([[[0.5000, 3.5000]],
+        <BLANKLINE>
+                [[7.0000, 7.0000]]])
+    """
+    _check(src, ptr, num_points, interpolation, weight)
+    ptr = ptr.long()
+    if weight is not None:
+        return _weighted_op(src, ptr, weight, num_points, interpolation)
+    name = _choose_backend(src)
+    with_order = src.requires_grad and torch.is_grad_enabled()
+    return _quantile_op(src, ptr, num_points, interpolation, with_order, name)[0]
+
+
+def _known_backend(name: str, argument: str) -> str:
+    if name not in BACKENDS:
+        raise ValueError(f"'{argument}' must be one of {list(BACKENDS)} (got '{name}')")
+    if name == "numpy" and not _NUMPY_IS_FAST:
+        raise ValueError(
+            f"The 'numpy' backend needs numpy 2.0 or later (got {np.__version__}): "
+            f"upgrade numpy or use the 'torch' backend"
+        )
+    return name
+
+
+def _choose_backend(src: Tensor) -> str:
+    on_numpy = src.device.type == "cpu" and src.dtype in numpy_backend.DTYPES
+    wish = _forced.get()
+    if wish is None and "GSWE_PYG_BACKEND" in os.environ:
+        variable = "GSWE_PYG_BACKEND"
+        wish = _known_backend(os.environ[variable], f"environment variable {variable}")
+    if wish is None:
+        return "numpy" if on_numpy and _NUMPY_IS_FAST else "torch"
+    if wish == "numpy" and not on_numpy:
+        raise ValueError(
+            f"The 'numpy' backend handles {list(numpy_backend.DTYPES)} on the CPU (got "
+            f"{src.dtype} on '{src.device}'): convert 'src' or use the 'torch' backend"
+        )
+    return wish
+
+
+def _check(
+    src: Tensor,
+    ptr: Tensor,
+    num_points: int,
+    interpolation: str,
+    weight: Tensor | None,
+) -> None:
+    if src.dim() != 2 or not src.is_floating_point():
+        raise ValueError(
+            f"'src' must be a floating point tensor [num_elements, num_slices] (got "
+            f"{src.dtype} of shape {list(src.shape)})"
+        )
+    is_integer = ptr.dtype in (torch.int64, torch.int32)
+    if ptr.dim() != 1 or ptr.numel() == 0 or not is_integer:
+        raise ValueError(
+            f"'ptr' must be an integer tensor [num_graphs + 1] (got {ptr.dtype} of "
+            f"shape {list(ptr.shape)})"
+        )
+    if num_points < 1:
+        raise ValueError(f"'num_points' must be at least 1 (got {num_points})")
+    if interpolation not in INTERPOLATIONS:
+        raise ValueError(
+            f"'interpolation' must be one of {list(INTERPOLATIONS)} (got "
+            f"'{interpolation}')"
+        )
+    if weight is not None and weight.shape != src.shape[:1]:
+        raise ValueError(
+            f"'weight' must have one entry for each of the {src.shape[0]} elements "
+            f"(got shape {list(weight.shape)})"
+        )
+    if weight is not None and not weight.is_floating_point():
+        raise ValueError(
+            f"'weight' must be a floating point tensor (got {weight.dtype}): convert "
+            f"it by 'weight.float()'"
+        )
+
+
+# The custom operators #################################################################
+#
+# Compilers see one node each. Values of tensors are looked at only inside, where there
+# are values: the boundaries and masses are checked there.
+
+
+def _check_ptr(src: Tensor, ptr: Tensor) -> None:
+    if ptr[0] != 0 or ptr[-1] != src.shape[0] or bool((ptr.diff() < 0).any()):
+        raise ValueError(
+            f"'ptr' must increase from 0 to the number of elements, {src.shape[0]} "
+            f"(got {ptr[0].item()} to {ptr[-1].item()}, "
+            f"{'not ' if bool((ptr.diff() < 0).any()) else ''}sorted)"
+        )
+
+
+def _check_weight(ptr: Tensor, weight: Tensor) -> None:
+    if not bool(((weight >= 0) & weight.isfinite()).all()):
+        worst = weight[~((weight >= 0) & weight.isfinite())][0].item()
+        raise ValueError(
+            f"'weight' must be finite and not negative (got {worst}): pass counts or "
+            f"probabilities, e.g., 'weight.relu()' or 'weight.softmax(0)'"
+        )
+    positive = torch.nn.functional.pad((weight > 0).cumsum(0), (1, 0))[ptr].diff()
+    starved = ((positive == 0) & (ptr.diff() > 0)).nonzero()
+    if starved.numel() > 0:
+        raise ValueError(
+            f"'weight' must be positive for some element of each graph that has any "
+            f"(got only zeros in graph {starved[0].item()}): remove its elements to "
+            f"leave it empty"
+        )
+
+
+@torch.library.custom_op("gswe_pyg::segment_quantile", mutates_args=())
+def _quantile_op(
+    src: Tensor,
+    ptr: Tensor,
+    num_points: int,
+    interpolation: str,
+    with_order: bool,
+    backend: str,
+) -> tuple[Tensor, Tensor]:
+    _check_ptr(src, ptr)
+    return BACKENDS[backend].quantile(src, ptr, num_points, interpolation, with_order)
+
+
+@torch.library.custom_op("gswe_pyg::segment_quantile_apply", mutates_args=())
+def _apply_op(
+    src: Tensor,
+    order: Tensor,
+    ptr: Tensor,
+    num_points: int,
+    interpolation: str,
+    backend: str,
+) -> Tensor:
+    return BACKENDS[backend].apply(src, order, ptr, num_points, interpolation)
+
+
+@torch.library.custom_op("gswe_pyg::segment_quantile_adjoint", mutates_args=())
+def _adjoint_op(
+    grad: Tensor,
+    order: Tensor,
+    ptr: Tensor,
+    num_points: int,
+    interpolation: str,
+    backend: str,
+) -> Tensor:
+    return BACKENDS[backend].adjoint(grad, order, ptr, num_points, interpolation)
+
+
+@torch.library.custom_op("gswe_pyg::weighted_segment_quantile", mutates_args=())
+def _weighted_op(
+    src: Tensor, ptr: Tensor, weight: Tensor, num_points: int, interpolation: str
+) -> Tensor:
+    _check_ptr(src, ptr)
+    _check_weight(ptr, weight)
+    return torch_backend.weighted_quantile(src, ptr, weight, num_points, interpolation)
+
+
+@torch.library.custom_op("gswe_pyg::weighted_segment_quantile_adjoint", mutates_args=())
+def _weighted_adjoint_op(
+    grad: Tensor, src: Tensor, ptr: Tensor, weight: Tensor, interpolation: str
+) -> tuple[Tensor, Tensor]:
+    return torch_backend.weighted_adjoint(grad, src, ptr, weight, interpolation)
+
+
+@_quantile_op.register_fake
+def _(src, ptr, num_points, interpolation, with_order, backend):
+    out = src.new_empty(ptr.shape[0] - 1, src.shape[1], num_points)
+    order = src.new_empty(src.shape if with_order else (0,), dtype=torch.int32)
+    return out, order
+
+
+@_apply_op.register_fake
+def _(src, order, ptr, num_points, interpolation, backend):
+    return src.new_empty(ptr.shape[0] - 1, src.shape[1], num_points)
+
+
+@_adjoint_op.register_fake
+def _(grad, order, ptr, num_points, interpolation, backend):
+    out = grad.new_empty(order.shape[1], order.shape[0]).t()
+    return out
+
+
+@_weighted_op.register_fake
+def _(src, ptr, weight, num_points, interpolation):
+    return src.new_empty(ptr.shape[0] - 1, src.shape[1], num_points)
+
+
+@_weighted_adjoint_op.register_fake
+def _(grad, src, ptr, weight, interpolation):
+    return torch.empty_like(src), torch.empty_like(weight)
+
+
+# Autograd #############################################################################
+#
+# Given the order, the points are linear in the values: apply and adjoint are each
+# other's derivative, to any order.
+
+
+def _remember_quantile(ctx, inputs, output):
+    _, ptr, *ctx.options, _, ctx.backend = inputs
+    ctx.save_for_backward(output[1], ptr)
+    ctx.mark_non_differentiable(output[1])
+
+
+def _quantile_backward(ctx, grad, _):
+    order, ptr = ctx.saved_tensors
+    grad_src = _adjoint_op(grad, order, ptr, *ctx.options, ctx.backend)
+    return grad_src, None, None, None, None, None
+
+
+def _remember_linear(ctx, inputs, output):
+    _, order, ptr, *ctx.options, ctx.backend = inputs
+    ctx.save_for_backward(order, ptr)
+
+
+def _apply_backward(ctx, grad):
+    grad_src = _adjoint_op(grad, *ctx.saved_tensors, *ctx.options, ctx.backend)
+    return grad_src, None, None, None, None, None
+
+
+def _adjoint_backward(ctx, grad):
+    grad_grad = _apply_op(grad, *ctx.saved_tensors, *ctx.options, ctx.backend)
+    return grad_grad, None, None, None, None, None
+
+
+def _remember_weighted(ctx, inputs, output):
+    src, ptr, weight, _, ctx.interpolation = inputs
+    ctx.save_for_backward(src, ptr, weight)
+
+
+def _weighted_backward(ctx, grad):
+    grads = _weighted_adjoint_op(grad, *ctx.saved_tensors, ctx.interpolation)
+    return grads[0], None, grads[1], None, None
+
+
+_quantile_op.register_autograd(_quantile_backward, setup_context=_remember_quantile)
+_apply_op.register_autograd(_apply_backward, setup_context=_remember_linear)
+_adjoint_op.register_autograd(_adjoint_backward, setup_context=_remember_linear)
+_weighted_op.register_autograd(_weighted_backward, setup_context=_remember_weighted)
