@@ -5,6 +5,9 @@ import sys
 
 COMMANDS = {
     "quick": "a small comparison of readouts on Set-Circles: two minutes, no download",
+    "run": "an experiment: its grid of runs, or what is left of it",
+    "report": "tables and figures from the records on file",
+    "list": "the experiments, their presets, and how much of them is done",
     "speed": "time and memory of the readouts and of the sort beneath them",
     "datasets": "statistics of the set data sets beside the paper's table",
 }

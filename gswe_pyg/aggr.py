@@ -239,8 +239,8 @@ class GSWEAggregation(Aggregation):
             )
         if dim % x.dim() == x.dim() - 1:
             raise ValueError(
-                f"'dim' must not be the dimension of the features (got {dim} for 'x' of "
-                f"shape {list(x.shape)})"
+                f"'dim' must not be the dimension of the features (got {dim} for 'x' "
+                f"of shape {list(x.shape)})"
             )
         return x.movedim(dim, 0)
 
@@ -283,8 +283,8 @@ def _sort_by_set(
     num_elements = x.shape[0]
     if weight is not None and weight.shape != (num_elements,):
         raise ValueError(
-            f"'weight' must have one entry for each of the {num_elements} elements (got "
-            f"shape {list(weight.shape)})"
+            f"'weight' must have one entry for each of the {num_elements} elements "
+            f"(got shape {list(weight.shape)})"
         )
     if ptr is not None:
         return x, ptr, weight

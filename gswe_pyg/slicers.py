@@ -1,7 +1,7 @@
 r"""Slicers :math:`g: \mathbb{R}^d \to \mathbb{R}^L`: each output channel is a slice."""
 
 import math
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, pairwise
 
 import torch
 import torch.nn.functional as F
@@ -171,9 +171,7 @@ class MLPSlicer(Module):
         self.num_layers = _positive("num_layers", num_layers)
         widths = [in_channels] + [hidden_channels] * (num_layers - 1)
         # PyG's layer, because GraphGym initialises every `torch.nn.Linear` anew.
-        self.hidden = ModuleList(
-            Linear(*pair) for pair in zip(widths[:-1], widths[1:], strict=True)
-        )
+        self.hidden = ModuleList(Linear(*pair) for pair in pairwise(widths))
         self.act = activation_resolver(act)
         self.weight = Parameter(torch.empty(num_slices, widths[-1]))
         self.reset_parameters()

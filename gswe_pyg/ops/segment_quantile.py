@@ -1,7 +1,6 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from types import ModuleType
 
 import numpy as np
@@ -16,7 +15,8 @@ BACKENDS: dict[str, ModuleType] = {"numpy": numpy_backend, "torch": torch_backen
 # numpy sorts with SIMD instructions on all common processors since its version 2.0.
 _NUMPY_IS_FAST = int(np.__version__.split(".")[0]) >= 2
 
-_forced: ContextVar[str | None] = ContextVar("gswe_pyg_backend", default=None)
+# A plain global, because compilers can look at it.
+_forced: str | None = os.environ.get("GSWE_PYG_BACKEND")
 
 
 @contextmanager
@@ -37,11 +37,12 @@ def backend(name: str) -> Iterator[None]:
         ...     segment_quantile(x, ptr, num_points=3)
         tensor([[[1., 2., 3.]]])
     """
-    token = _forced.set(_known_backend(name, "name"))
+    global _forced
+    before, _forced = _forced, _known_backend(name)
     try:
         yield
     finally:
-        _forced.reset(token)
+        _forced = before
 
 
 def segment_quantile(
@@ -100,9 +101,12 @@ def segment_quantile(
     return _quantile_op(src, ptr, num_points, interpolation, with_order, name)[0]
 
 
-def _known_backend(name: str, argument: str) -> str:
+def _known_backend(name: str) -> str:
     if name not in BACKENDS:
-        raise ValueError(f"'{argument}' must be one of {list(BACKENDS)} (got '{name}')")
+        raise ValueError(
+            f"The backend ('name', or GSWE_PYG_BACKEND in the environment) must be one "
+            f"of {list(BACKENDS)} (got '{name}')"
+        )
     if name == "numpy" and not _NUMPY_IS_FAST:
         raise ValueError(
             f"The 'numpy' backend needs numpy 2.0 or later (got {np.__version__}): "
@@ -113,18 +117,14 @@ def _known_backend(name: str, argument: str) -> str:
 
 def _choose_backend(src: Tensor) -> str:
     on_numpy = src.device.type == "cpu" and src.dtype in numpy_backend.DTYPES
-    wish = _forced.get()
-    if wish is None and "GSWE_PYG_BACKEND" in os.environ:
-        variable = "GSWE_PYG_BACKEND"
-        wish = _known_backend(os.environ[variable], f"environment variable {variable}")
-    if wish is None:
+    if _forced is None:
         return "numpy" if on_numpy and _NUMPY_IS_FAST else "torch"
-    if wish == "numpy" and not on_numpy:
+    if _known_backend(_forced) == "numpy" and not on_numpy:
         raise ValueError(
             f"The 'numpy' backend handles {list(numpy_backend.DTYPES)} on the CPU (got "
             f"{src.dtype} on '{src.device}'): convert 'src' or use the 'torch' backend"
         )
-    return wish
+    return _forced
 
 
 def _check(
