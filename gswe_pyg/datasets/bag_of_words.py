@@ -58,7 +58,7 @@ class BagOfWords:
         used, token = np.unique(self.token, return_inverse=True)
         return replace(self, token=token.reshape(-1), vectors=self.vectors[used])
 
-    def cleaned(self, source: str, keep_empty: bool) -> "BagOfWords":
+    def cleaned(self, source: str, keep_empty: bool, stacklevel: int) -> "BagOfWords":
         """Drops what has no vector, and says how much that was."""
         bag = self.without_unknown()
         if bag.token.size == 0:
@@ -80,7 +80,7 @@ class BagOfWords:
                 f"('keep_empty=True' keeps them)"
             )
         if lost:
-            warnings.warn(f"{source}: {' and '.join(lost)}", stacklevel=4)
+            warnings.warn(f"{source}: {' and '.join(lost)}", stacklevel=stacklevel)
         return bag.compact()
 
 

@@ -10,7 +10,8 @@ from torch_geometric.data import Data
 from torch_geometric.datasets import ModelNet
 from torch_geometric.transforms import SamplePoints
 
-from gswe_pyg.datasets.raw_files import read_npz
+from gswe_pyg.datasets.processed_file import check_readable
+from gswe_pyg.datasets.raw_files import read_npz, remove_empty
 from gswe_pyg.datasets.set_dataset import SetDataset
 
 NUM_POINTS = 1024
@@ -81,9 +82,15 @@ class ModelNet10Points(SetDataset):
         return f"points_{'train' if self.train else 'test'}.pt"
 
     def download(self) -> None:
+        mesh_root = self._mesh_root()
+        check_readable(osp.join(mesh_root, "processed"))
         try:
-            meshes = ModelNet(self._mesh_root(), "10", self.train)
+            meshes = ModelNet(mesh_root, "10", self.train)
         except (OSError, zipfile.BadZipFile) as error:
+            with suppress(FileNotFoundError):
+                # PyG would take an incomplete archive for a complete one.
+                os.unlink(osp.join(mesh_root, "ModelNet10.zip"))
+            remove_empty(osp.join(mesh_root, "raw"), mesh_root, self.root)
             raise FileNotFoundError(
                 f"ModelNet10 could not be downloaded ({error}). Put the file "
                 f"{self.raw_file_names[0]!r} or the class folders of the original "

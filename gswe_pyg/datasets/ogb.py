@@ -11,6 +11,7 @@ from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
 from torch_geometric.data.storage import GlobalStorage
 
 from gswe_pyg.datasets.processed_file import check_readable
+from gswe_pyg.datasets.raw_files import remove_empty
 
 if TYPE_CHECKING:
     from ogb.graphproppred import PygGraphPropPredDataset
@@ -56,14 +57,18 @@ def load_ogb(
             f"'{folder}' has no file RELEASE_v*.txt, so ogb would ask on the terminal "
             f"whether to delete it: complete it from OGB's archive, or remove it"
         )
-    with torch.serialization.safe_globals(OGB_CLASSES):
-        for path in glob.glob(osp.join(glob.escape(folder), "processed", "*.pt")):
-            check_readable(path)
+    # On leaving, torch would also forget those that PyG had allowed before.
+    allowed = set(torch.serialization.get_safe_globals())
+    with torch.serialization.safe_globals(
+        [item for item in OGB_CLASSES if item not in allowed]
+    ):
+        check_readable(osp.join(folder, "processed"))
         try:
             dataset = PygGraphPropPredDataset(name, root, transform)
         except OSError as error:
             if has_raw:
                 raise
+            remove_empty(osp.join(folder, "raw"), folder)
             raise FileNotFoundError(
                 f"{name!r} could not be downloaded ({error}). Put the content of its "
                 f"archive (raw/, split/, mapping/, RELEASE_v1.txt) into '{folder}'"

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch_geometric.data import Data
 
-from gswe_pyg.datasets.raw_files import download_file, read_idx
+from gswe_pyg.datasets.raw_files import download_file, read_idx, remove_empty
 from gswe_pyg.datasets.set_dataset import SetDataset
 
 
@@ -81,6 +81,7 @@ class PointCloudMNIST(SetDataset):
                 if not osp.exists(path):
                     download_file(f"{self.url}/{name}", path, self.checksums[name])
         except OSError as error:
+            remove_empty(self.raw_dir, self.root)
             raise FileNotFoundError(
                 f"MNIST could not be downloaded ({error}). Put the files "
                 f"{self.raw_file_names} into '{self.raw_dir}'"

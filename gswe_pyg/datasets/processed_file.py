@@ -1,6 +1,8 @@
 """Processed files that are either whole or absent, and never run code on opening."""
 
+import glob
 import os
+import os.path as osp
 from contextlib import suppress
 from typing import Any
 
@@ -35,7 +37,7 @@ def write_processed(content: dict[str, Any], path: str) -> None:
             os.unlink(temporary)
 
 
-def read_processed(path: str, keys: set[str]) -> dict[str, Any]:
+def read_processed(path: str, keys: frozenset[str]) -> dict[str, Any]:
     r"""Reads what :func:`write_processed` wrote, without unpickling foreign objects.
 
     A file that cannot be read, or that lacks one of :obj:`keys`, is removed: it can
@@ -43,7 +45,7 @@ def read_processed(path: str, keys: set[str]) -> dict[str, Any]:
 
     Args:
         path (str): The file to read.
-        keys (set): The entries that must be there.
+        keys (frozenset): The entries that must be there.
     """
     content = _load(path)
     if not isinstance(content, dict) or not keys <= content.keys():
@@ -51,14 +53,15 @@ def read_processed(path: str, keys: set[str]) -> dict[str, Any]:
     return content
 
 
-def check_readable(path: str) -> None:
-    r"""Removes the processed file of another library, and raises, if it is damaged or
-    would run code on opening.
+def check_readable(folder: str) -> None:
+    r"""Looks through the processed files of another library before it opens them, and
+    raises on the first that is damaged or would run code, after removing it.
 
     Args:
-        path (str): The file to check.
+        folder (str): The folder of the processed files, which need not exist.
     """
-    _load(path)
+    for path in sorted(glob.glob(osp.join(glob.escape(folder), "*.pt"))):
+        _load(path)
 
 
 def _load(path: str) -> Any:

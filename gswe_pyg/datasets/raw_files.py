@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import math
 import os
+import os.path as osp
 import struct
 import urllib.request
 import zipfile
@@ -95,7 +96,27 @@ def read_mat(path: str, keys: Iterable[str]) -> dict[str, np.ndarray]:
         ) from error
     except Exception as error:  # scipy's parser has no common error
         raise ValueError(f"'{path}' is truncated or corrupted: {error!r}") from error
+    if not _ends_with_an_element(path):
+        raise ValueError(
+            f"'{path}' is truncated or corrupted: its last variable is cut"
+        )
     return {key: content[key] for key in keys if key in content}
+
+
+def _ends_with_an_element(path: str) -> bool:
+    """Whether the elements of a MATLAB 5 file fill it: scipy skips over those it is
+    not asked for, even if they are cut."""
+    with open(path, "rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(126)
+        order = "<" if file.read(2) == b"IM" else ">"
+        while file.tell() < size:
+            tag = file.read(8)
+            if len(tag) < 8:
+                return False
+            _, length = struct.unpack(f"{order}2I", tag)
+            file.seek(length, os.SEEK_CUR)
+        return file.tell() == size
 
 
 def download_file(url: str, path: str, md5: str) -> None:
@@ -124,3 +145,10 @@ def download_file(url: str, path: str, md5: str) -> None:
     finally:
         with suppress(FileNotFoundError):
             os.unlink(temporary)
+
+
+def remove_empty(*folders: str) -> None:
+    """Removes the folders that a failed download made, as far as they are empty."""
+    for folder in folders:
+        if osp.isdir(folder) and not os.listdir(folder):
+            os.rmdir(folder)

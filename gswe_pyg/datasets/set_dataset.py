@@ -44,6 +44,8 @@ class SetDataset(InMemoryDataset):
             (default: :obj:`False`)
     """
 
+    _stored = frozenset({"data", "slices", "pre_transform", "pre_filter"})
+
     def __init__(
         self,
         root: str | os.PathLike[str] | None = None,
@@ -168,7 +170,7 @@ class SetDataset(InMemoryDataset):
             self.process()
 
     def load(self, path: str, data_cls: type[Data] = Data) -> None:
-        content = read_processed(path, {"data", "slices", "pre_transform"})
+        content = read_processed(path, self._stored)
         for name in ("pre_transform", "pre_filter"):
             if content[name] != _name_of(getattr(self, name)):
                 warnings.warn(

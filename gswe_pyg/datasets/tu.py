@@ -1,4 +1,3 @@
-import glob
 import os
 import os.path as osp
 from collections.abc import Callable
@@ -9,6 +8,7 @@ from torch_geometric.datasets import TUDataset
 from torch_geometric.utils import degree, one_hot
 
 from gswe_pyg.datasets.processed_file import check_readable
+from gswe_pyg.datasets.raw_files import remove_empty
 from gswe_pyg.datasets.splits import stratified_folds
 
 MAX_ONE_HOT_DEGREE = 1000
@@ -48,11 +48,12 @@ def load_tu(
     expected = [f"{name}_A.txt", f"{name}_graph_indicator.txt"]
     has_raw = all(osp.exists(osp.join(folder, "raw", file)) for file in expected)
     # PyG opens whatever it finds there, if need be by running the code inside.
-    for path in glob.glob(osp.join(glob.escape(folder), "processed", "*.pt")):
-        check_readable(path)
+    check_readable(osp.join(folder, "processed"))
     try:
         dataset = TUDataset(root, name, transform, use_node_attr=use_node_attr)
     except Exception as error:
+        if has_raw and isinstance(error, OSError):
+            raise
         if has_raw:
             raise ValueError(
                 f"the files in '{osp.join(folder, 'raw')}' cannot be read: {error}"
@@ -63,7 +64,7 @@ def load_tu(
             f"the files {expected} and the other files of its archive into "
             f"'{osp.join(folder, 'raw')}'"
         ) from error
-    if dataset.num_node_features == 0:
+    if dataset._data.x is None or dataset._data.x.size(1) == 0:
         add_degree_features(dataset)
     return dataset, stratified_folds(dataset._data.y, num_folds, seed)
 
@@ -71,8 +72,10 @@ def load_tu(
 def add_degree_features(dataset: TUDataset) -> None:
     """Gives node degrees to a collated data set, without an object per graph."""
     data, slices = dataset._data, dataset.slices
-    num_nodes = torch.tensor(data._num_nodes)
-    node_slices = torch.cat([num_nodes.new_zeros(1), num_nodes.cumsum(0)])
+    if data.x is None:
+        num_nodes = torch.tensor([0, *data._num_nodes])
+        slices["x"] = num_nodes.cumsum(0)
+    node_slices = slices["x"]
     num_edges = slices["edge_index"].diff()
     source = data.edge_index[0] + node_slices[:-1].repeat_interleave(num_edges)
     degrees = degree(source, int(node_slices[-1]))
@@ -80,11 +83,3 @@ def add_degree_features(dataset: TUDataset) -> None:
         data.x = ((degrees - degrees.mean()) / degrees.std()).unsqueeze(-1)
     else:
         data.x = one_hot(degrees.long())
-    slices["x"] = node_slices
-
-
-def remove_empty(*folders: str) -> None:
-    """Removes the folders that a failed download made, as far as they are empty."""
-    for folder in folders:
-        if osp.isdir(folder) and not os.listdir(folder):
-            os.rmdir(folder)

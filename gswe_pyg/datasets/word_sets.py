@@ -56,6 +56,7 @@ class WordSets(SetDataset):
           :math:`[1]`
     """
 
+    _stored = SetDataset._stored | {"vectors", "classes", "splits"}
     names = ("twitter", "bbcsport", "classic", "amazon")
 
     def __init__(
@@ -123,7 +124,7 @@ class WordSets(SetDataset):
                 f"{len(texts)} and {len(labels)})"
             )
         bag = bag_texts(texts, labels, vectors, tokenize or split_words)
-        bag = bag.cleaned("the documents", keep_empty)
+        bag = bag.cleaned("the documents", keep_empty, stacklevel=3)
 
         dataset = cls.__new__(cls)
         dataset.name, dataset.keep_empty = "documents", keep_empty
@@ -163,7 +164,7 @@ class WordSets(SetDataset):
             bag = read_published(self.raw_paths[0])
         else:
             bag = read_compact(*self.raw_paths)
-        bag = bag.cleaned(f"'{self.raw_paths[0]}'", self.keep_empty)
+        bag = bag.cleaned(f"'{self.raw_paths[0]}'", self.keep_empty, stacklevel=8)
         self._keep(bag)
         vectors = torch.from_numpy(bag.vectors)  # half precision stays so on disk
         if self.pre_filter is not None or self.pre_transform is not None:
