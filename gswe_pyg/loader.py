@@ -31,6 +31,7 @@ class BucketBatchSampler(torch.utils.data.Sampler[list[int]]):
 
     Example:
         >>> from gswe_pyg.datasets import SetCircles
+        >>> from gswe_pyg.loader import BucketBatchSampler
         >>> from torch_geometric.loader import DataLoader
         >>> dataset = SetCircles()
         >>> sampler = BucketBatchSampler(dataset, batch_size=32)
@@ -98,6 +99,7 @@ class SetLoader(torch.utils.data.DataLoader):
 
     Example:
         >>> from gswe_pyg.datasets import SetCircles
+        >>> from gswe_pyg.loader import SetLoader
         >>> batch = next(iter(SetLoader(SetCircles(), batch_size=32)))
         >>> batch.num_graphs
         32

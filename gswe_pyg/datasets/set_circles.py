@@ -57,6 +57,7 @@ class SetCircles(SetDataset):
         - **graph:** :obj:`pos` :math:`[n, 2]`, :obj:`y` :math:`[1]`
 
     Example:
+        >>> from gswe_pyg.datasets import SetCircles
         >>> dataset = SetCircles()
         >>> dataset
         SetCircles(400)

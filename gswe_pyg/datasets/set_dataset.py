@@ -121,7 +121,7 @@ class SetDataset(InMemoryDataset):
             )
         chosen = chosen % size
         if self._indices is not None:
-            chosen = torch.as_tensor(self._indices)[chosen]
+            chosen = torch.tensor([self._indices[i] for i in chosen.tolist()])
         return self._gather(chosen)
 
     def __getitems__(self, indices: list[int]) -> "SetItems":

@@ -19,6 +19,8 @@ def stratified_folds(
         is in exactly one of the test parts.
 
     Example:
+        >>> import torch
+        >>> from gswe_pyg.datasets import stratified_folds
         >>> train, test = stratified_folds(torch.tensor([0, 0, 1, 1]), num_folds=2)[0]
         >>> len(train), len(test)
         (2, 2)

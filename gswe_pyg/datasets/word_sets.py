@@ -109,6 +109,7 @@ class WordSets(SetDataset):
                 (default: :obj:`None`)
 
         Example:
+            >>> from gswe_pyg.datasets import WordSets
             >>> vectors = {"good": [1.0, 0.0], "bad": [0.0, 1.0]}
             >>> texts = ["Good, good!", "bad good"]
             >>> dataset = WordSets.from_documents(texts, ["+", "-"], vectors)

@@ -19,6 +19,9 @@ class DropElements(BaseTransform):
             (default: :obj:`0.2`)
 
     Example:
+        >>> import torch
+        >>> from torch_geometric.data import Data
+        >>> from gswe_pyg.transforms import DropElements
         >>> data = Data(x=torch.randn(5, 2), y=torch.tensor([1]))
         >>> DropElements(p=1.0)(data)
         Data(x=[1, 2], y=[1])

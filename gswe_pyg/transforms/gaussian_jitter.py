@@ -20,6 +20,9 @@ class GaussianJitter(BaseTransform):
         - **pos:** :math:`[n, d]`
 
     Example:
+        >>> import torch
+        >>> from torch_geometric.data import Data
+        >>> from gswe_pyg.transforms import GaussianJitter
         >>> data = Data(pos=torch.zeros(3, 2))
         >>> GaussianJitter(std=0.5)(data).pos.shape
         torch.Size([3, 2])

@@ -22,6 +22,9 @@ class RandomRotation(BaseTransform):
         - **pos:** :math:`[n, d]` with :math:`d \geq 2`
 
     Example:
+        >>> import torch
+        >>> from torch_geometric.data import Data
+        >>> from gswe_pyg.transforms import RandomRotation
         >>> data = Data(pos=torch.tensor([[3.0, 4.0]]))
         >>> RandomRotation()(data).pos.norm()
         tensor(5.)

@@ -21,6 +21,9 @@ class ResampleElements(BaseTransform):
             :obj:`None`. (default: :obj:`None`)
 
     Example:
+        >>> import torch
+        >>> from torch_geometric.data import Data
+        >>> from gswe_pyg.transforms import ResampleElements
         >>> data = Data(x=torch.randn(5, 2), y=torch.tensor([1]))
         >>> ResampleElements(num=8)(data)
         Data(x=[8, 2], y=[1])

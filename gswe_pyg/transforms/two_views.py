@@ -19,7 +19,9 @@ class TwoViews(BaseTransform):
             :obj:`transform` again if :obj:`None`. (default: :obj:`None`)
 
     Example:
-        >>> from gswe_pyg.transforms import GaussianJitter
+        >>> import torch
+        >>> from torch_geometric.data import Data
+        >>> from gswe_pyg.transforms import GaussianJitter, TwoViews
         >>> first, second = TwoViews(GaussianJitter())(Data(pos=torch.zeros(3, 2)))
         >>> torch.equal(first.pos, second.pos)
         False
