@@ -4,7 +4,8 @@ import os.path as osp
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -139,20 +140,20 @@ class SetDataset(InMemoryDataset):
         )
 
     def _gather(self, chosen: Tensor) -> Batch:
-        batch = Batch(_base_cls=Data)
+        batch = _new_batch()
         batch._num_graphs = chosen.numel()
         batch._slice_dict, batch._inc_dict = {}, {}
-        rows_of: dict[int, tuple[Tensor, Tensor]] = {}
+        no_increment = torch.zeros_like(chosen)
+        found: dict[int, Rows] = {}
         for key, value in self._data.to_dict().items():
             slices = self.slices[key]
-            if id(slices) not in rows_of:
-                rows_of[id(slices)] = _rows(slices, chosen)
-            rows, batch._slice_dict[key] = rows_of[id(slices)]
-            batch._inc_dict[key] = torch.zeros_like(chosen)
-            batch[key] = value.index_select(0, rows)
-        _, ptr = rows_of[id(self._node_slices)]
-        batch.batch = torch.arange(chosen.numel()).repeat_interleave(ptr.diff())
-        batch.ptr = ptr
+            rows = found.get(id(slices)) or Rows.of(slices, chosen)
+            found[id(slices)] = rows
+            batch[key] = value.index_select(0, rows.index)
+            batch._slice_dict[key] = rows.ptr
+            batch._inc_dict[key] = no_increment
+        nodes = found[id(self._node_slices)]
+        batch.batch, batch.ptr = nodes.owner, nodes.ptr
         return batch
 
     def _download(self) -> None:
@@ -239,13 +240,33 @@ def collate_sets(graphs: list[Data]) -> tuple[Data, dict]:
     return data, slices
 
 
-def _rows(slices: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
-    """The stored rows of the chosen sets, one set after the other, and their ends."""
-    start = slices[chosen]
-    size = slices[chosen + 1] - start
-    ptr = torch.cat([size.new_zeros(1), size.cumsum(0)])
-    shift = (start - ptr[:-1]).repeat_interleave(size)
-    return torch.arange(shift.numel()) + shift, ptr
+class Rows(NamedTuple):
+    """The stored rows of some sets, one set after the other."""
+
+    index: Tensor
+    owner: Tensor
+    ptr: Tensor
+
+    @classmethod
+    def of(cls, slices: Tensor, chosen: Tensor) -> "Rows":
+        start = slices[chosen]
+        size = slices[chosen + 1] - start
+        ptr = torch.cat([size.new_zeros(1), size.cumsum(0)])
+        owner = torch.arange(chosen.numel()).repeat_interleave(size)
+        index = torch.arange(owner.numel()) + (start - ptr[:-1])[owner]
+        return cls(index, owner, ptr)
+
+
+@cache
+def _batch_class() -> type:
+    return type(Batch(_base_cls=Data))
+
+
+def _new_batch() -> Batch:
+    # Calling `Batch()` inspects signatures, which takes longer than the gathering.
+    batch = object.__new__(_batch_class())
+    batch.__init__()
+    return batch
 
 
 def _name_of(function: Callable | None) -> str:

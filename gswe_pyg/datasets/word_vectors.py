@@ -55,19 +55,20 @@ def _read_file(path: str, words: set[str]) -> Iterator[tuple[str, np.ndarray]]:
     wanted = {word.encode(): word for word in words}
     try:
         with _open(path) as file:
-            header = file.readline().split()
+            line = file.readline()
+            header = line.split()
+            line_number, number, dimension = 1, None, len(header) - 1
             if len(header) == 2 and all(field.isdigit() for field in header):
-                number, dimension = map(int, header)
-                line = file.readline()
-                if _is_text_record(line, dimension):
-                    records = _text_records(path, file, line, 2, dimension, number)
-                else:
-                    records = _binary_records(path, file, line, dimension, number)
-            else:  # GloVe has no header
-                file.seek(0)
-                line = file.readline()
-                dimension = len(line.split()) - 1
-                records = _text_records(path, file, line, 1, dimension, None)
+                number, dimension = map(int, header)  # GloVe has no header
+                line_number, line = 2, file.readline()
+            if dimension < 1:
+                raise ValueError(f"'{path}' does not start with a word and its vector")
+            if number is None or _is_text_record(line, dimension):
+                records = _text_records(
+                    path, file, line, line_number, dimension, number
+                )
+            else:
+                records = _binary_records(path, file, line, dimension, number)
             for key, values in records:
                 if key in wanted:
                     yield wanted[key], _parse(path, key, values)

@@ -385,6 +385,8 @@ def test_from_documents_empty():
         ("a.txt", FILES["glove.txt"] + b"worse 1.0\n", "line 5 .* 1 numbers instead"),
         ("a.txt", FILES["glove.txt"] + b"worse 1 2 3\n", "line 5 .* 3 numbers instead"),
         ("a.txt", b"good 1.0 2.0\nBad 1.0 two\n", "vector of 'Bad'"),
+        ("a.txt", b"", "does not start with a word"),
+        ("a.txt", b"3 0\ngood\n", "does not start with a word"),
         ("a.txt.gz", FILES["glove.txt.gz"][:-9], "truncated or corrupted"),
         ("a.txt.gz", b"not gzip", "truncated or corrupted"),
     ],
