@@ -1,0 +1,41 @@
+"""Where a number comes from: versions and commit, nothing about the machine."""
+
+import platform
+import subprocess
+from functools import lru_cache
+from importlib.metadata import version
+from pathlib import Path
+
+import gswe_pyg
+
+PACKAGES = ("torch", "torch_geometric", "numpy")
+
+
+@lru_cache
+def versions() -> dict[str, str]:
+    return {
+        "python": platform.python_version(),
+        **{package: version(package) for package in PACKAGES},
+        "gswe_pyg": gswe_pyg.__version__,
+    }
+
+
+@lru_cache
+def commit() -> str | None:
+    """The commit of the code, marked where the code at hand differs from it."""
+    try:
+        head = _git("rev-parse", "--short=12", "HEAD")
+        changed = _git("status", "--porcelain", "--", "gswe_pyg", "benchmarks/*.py")
+    except (OSError, subprocess.CalledProcessError):
+        return None  # an installed copy, outside a repository
+    return f"{head}-dirty" if changed else head
+
+
+def _git(*arguments: str) -> str:
+    return subprocess.run(
+        ["git", *arguments],
+        cwd=Path(__file__).resolve().parent.parent,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()

@@ -1,0 +1,106 @@
+"""Every name that a config may use. A new readout or data set is one entry here."""
+
+from collections.abc import Callable
+from difflib import get_close_matches
+from functools import partial
+from typing import Any
+
+import torch
+from torch_geometric.nn import MeanAggregation
+from torch_geometric.nn.aggr import Aggregation
+
+from benchmarks import augmentations, set_data
+from gswe_pyg import GSWEAggregation
+from gswe_pyg.losses import simclr_loss, simsiam_loss
+from gswe_pyg.models import MLP, PMA, SharedSAB, StackedSAB
+
+
+class Registry(dict[str, Any]):
+    """A dictionary whose missing keys are explained by the nearest present one."""
+
+    def __init__(self, kind: str, **entries: Any) -> None:
+        super().__init__(entries)
+        self.kind = kind
+
+    def __missing__(self, name: str) -> Any:
+        raise ValueError(unknown(self.kind, name, self))
+
+
+def unknown(kind: str, name: str, known: Any) -> str:
+    """The message for a name that nobody registered."""
+    near = get_close_matches(str(name), [str(entry) for entry in known], n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
+    return f"unknown {kind} {name!r}; {hint}"
+
+
+def _gswe(
+    interpolation: str, channels: int, points: int, references: int
+) -> GSWEAggregation:
+    # The backbone's channels are the slices already, as in the paper: "a unified
+    # MLP, represented by a mapping g: R^d -> R^L".
+    readout = GSWEAggregation(
+        in_channels=channels,
+        num_slices=channels,
+        num_points=points,
+        num_references=references,
+        slicer="identity",
+        interpolation=interpolation,
+    )
+    # SimCLR compares embeddings by inner products, on which a reference far from
+    # the origin weighs more than the set does; at the paper's learning rate it
+    # would stay there.
+    with torch.no_grad():
+        readout.points.mul_(0.1)
+    return readout
+
+
+#: Called as ``build(channels, points, references)``, where ``points`` counts the
+#: elements of a reference (or the seeds) and ``references`` the references (heads).
+READOUTS: Registry = Registry(
+    "readout",
+    mean=lambda channels, points, references: MeanAggregation(),
+    pma=PMA,
+    gswe_linear=partial(_gswe, "linear"),
+    gswe_barycentric=partial(_gswe, "barycentric"),
+)
+
+#: Readouts that know neither points nor references: one run stands for all sizes.
+SIZELESS_READOUTS = frozenset({"mean"})
+
+#: Called as ``build(in_channels)``; the result has ``out_channels``.
+BACKBONES: Registry = Registry(
+    "backbone",
+    mlp_64_64_1=lambda channels: MLP(channels, [64, 64], 1),
+    sab_256x3_16=lambda channels: SharedSAB(channels, 256, 16, heads=4, num_layers=3),
+    sab_128_128_16=lambda channels: StackedSAB(channels, (128, 128, 16), (4, 4, 1)),
+)
+
+#: Called as ``load(root)``; gives the training and the test sets.
+DATASETS: Registry = Registry(
+    "dataset",
+    set_circles=set_data.set_circles,
+    point_cloud_mnist=set_data.point_cloud_mnist,
+)
+
+#: Called as ``loss(z, z_bar, run)``.
+LOSSES: Registry = Registry(
+    "loss",
+    simclr=lambda z, z_bar, run: simclr_loss(z, z_bar, run.temperature),
+    simsiam=lambda z, z_bar, run: simsiam_loss(z, z_bar, run.p),
+)
+
+#: Called as ``augment(x, index, num_sets, generator)`` on a whole batch of sets.
+AUGMENTATIONS: Registry = Registry(
+    "augmentation",
+    rotation=augmentations.rotate_sets,
+    jitter=augmentations.jitter_elements,
+)
+
+#: The modules under ``benchmarks/experiments`` that define what a run is.
+EXPERIMENTS: Registry = Registry(
+    "experiment",
+    self_supervised="benchmarks.experiments.self_supervised",
+)
+
+Backbone = Callable[[int], torch.nn.Module]
+Readout = Callable[[int, int, int], Aggregation]

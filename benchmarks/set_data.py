@@ -1,0 +1,25 @@
+"""The data sets of the unsupervised experiments as tables."""
+
+from functools import lru_cache
+from pathlib import Path
+
+from benchmarks.set_table import SetTable
+from gswe_pyg.datasets import PointCloudMNIST, SetCircles
+
+
+@lru_cache(maxsize=1)
+def set_circles(root: Path) -> tuple[SetTable, SetTable]:
+    """Generated, so there is nothing to read from ``root``."""
+    return (
+        SetTable.from_dataset(SetCircles(train=True)),
+        SetTable.from_dataset(SetCircles(train=False)),
+    )
+
+
+@lru_cache(maxsize=1)
+def point_cloud_mnist(root: Path) -> tuple[SetTable, SetTable]:
+    folder = str(root / "MNIST")
+    return (
+        SetTable.from_dataset(PointCloudMNIST(folder, train=True)),
+        SetTable.from_dataset(PointCloudMNIST(folder, train=False)),
+    )

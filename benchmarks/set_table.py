@@ -1,0 +1,65 @@
+"""A data set of sets as three tensors."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from gswe_pyg.datasets.set_dataset import SetDataset
+
+
+class SetTable(NamedTuple):
+    """All elements one after the other, the borders of the sets, and the labels.
+
+    Collating graph by graph would take longer than a step of a small model. A
+    batch of rows of this table is three index operations.
+    """
+
+    x: Tensor  # [N, d]
+    ptr: Tensor  # [B + 1]
+    y: Tensor  # [B]
+
+    @classmethod
+    def from_dataset(cls, dataset: SetDataset) -> "SetTable":
+        """Collates a whole data set; elements are ``x``, or else ``pos``."""
+        batch = dataset.get_batch(torch.arange(len(dataset)))
+        x = batch.pos if batch.x is None else batch.x
+        return cls(x.float(), batch.ptr, batch.y.view(-1))
+
+    def __len__(self) -> int:  # the number of sets, not of fields
+        return self.y.numel()
+
+    def index(self) -> Tensor:
+        """The set of each element."""
+        sets = torch.arange(len(self), device=self.ptr.device)
+        return sets.repeat_interleave(self.ptr.diff(), output_size=self.x.size(0))
+
+    def select(self, chosen: Tensor) -> "SetTable":
+        """The chosen sets, in the order asked for."""
+        begin, sizes = self.ptr[chosen], self.ptr[chosen + 1] - self.ptr[chosen]
+        ptr = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
+        shift = (begin - ptr[:-1]).repeat_interleave(sizes)
+        rows = torch.arange(shift.numel(), device=shift.device) + shift
+        return SetTable(self.x[rows], ptr, self.y[chosen])
+
+    def take(self, num_sets: int | None) -> "SetTable":
+        """A random but always the same part of that many sets, all if ``None``."""
+        if num_sets is None:
+            return self
+        if not 0 < num_sets <= len(self):
+            raise ValueError(
+                f"the data set has {len(self)} sets; {num_sets} cannot be taken"
+            )
+        generator = torch.Generator().manual_seed(0)
+        return self.select(torch.randperm(len(self), generator=generator)[:num_sets])
+
+    def chunks(self, num_elements: int) -> Iterator["SetTable"]:
+        """Consecutive sets, about that many elements at a time."""
+        starts = self.ptr[:-1]
+        chunk = starts.div(num_elements, rounding_mode="floor")
+        borders = torch.unique_consecutive(chunk, return_counts=True)[1].cumsum(0)
+        begin = 0
+        for end in borders.tolist():
+            yield self.select(torch.arange(begin, end, device=self.ptr.device))
+            begin = end

@@ -1,0 +1,42 @@
+"""Numbers over seeds, and tables of them."""
+
+import math
+from collections.abc import Sequence
+from statistics import mean, stdev
+
+
+def mean_and_deviation(values: Sequence[float], scale: float = 100.0) -> str:
+    """``97.3 ± 1.2``, by default in per cent; the deviation is that of a sample."""
+    middle = f"{scale * mean(values):.1f}"
+    return f"{middle} ± {scale * stdev(values):.1f}" if len(values) > 1 else middle
+
+
+def paired_difference(ours: dict[int, float], theirs: dict[int, float]) -> str:
+    """``+1.2 ± 0.3``: the mean of the differences seed by seed, in points, with the
+    half-width of its 95 % interval (normal approximation)."""
+    differences = [100 * (ours[seed] - theirs[seed]) for seed in ours if seed in theirs]
+    if not differences:
+        return ""
+    if len(differences) == 1:
+        return f"{differences[0]:+.1f}"
+    half = 1.96 * stdev(differences) / math.sqrt(len(differences))
+    return f"{mean(differences):+.1f} ± {half:.1f}"
+
+
+def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table that is aligned in plain text, too; numbers to the right."""
+    cells = [list(header), *(list(row) for row in rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
+
+    def line(row: Sequence[str]) -> str:
+        first = row[0].ljust(widths[0])
+        rest = (
+            cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)
+        )
+        return "| " + " | ".join([first, *rest]) + " |"
+
+    rule = "|" + "|".join(
+        "-" * (width + 2) if i == 0 else "-" * (width + 1) + ":"
+        for i, width in enumerate(widths)
+    )
+    return "\n".join([line(cells[0]), rule + "|", *map(line, cells[1:])])

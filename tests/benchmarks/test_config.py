@@ -1,0 +1,137 @@
+import pytest
+
+from benchmarks import config
+from benchmarks.config import ConfigError
+from benchmarks.registry import READOUTS, Registry
+
+YAML = """
+description: A small grid
+experiment: self_supervised
+readout: [mean, pma]
+loss: simclr
+points: [1, 4]
+presets:
+  small: {seeds: 2, learning_rate: 1e-3}
+  paper: {seeds: 3}
+"""
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "grid.yaml"
+    path.write_text(YAML)
+    return str(path)
+
+
+def test_a_list_is_an_axis(path):
+    plan = config.load(path)
+    assert plan.name == "grid"
+    assert plan.preset == "small"
+    # The mean has no points, so that one run stands for both sizes.
+    axes = [(run.seed, run.readout, run.points) for run in plan.runs]
+    assert axes == [
+        (seed, *rest)
+        for seed in (0, 1)
+        for rest in [("mean", 1), ("pma", 1), ("pma", 4)]
+    ]
+    assert {run.learning_rate for run in plan.runs} == {1e-3}
+
+
+def test_arguments_win_over_preset_over_file(path):
+    plan = config.load(
+        path, ["preset=paper", "points=[2,8,16]", "readout=pma", "learning_rate=5e-4"]
+    )
+    assert len(plan.runs) == 9
+    assert {run.points for run in plan.runs} == {2, 8, 16}
+    assert {run.learning_rate for run in plan.runs} == {5e-4}
+    assert {run.seed for run in plan.runs} == {0, 1, 2}
+    assert {run.seed for run in config.load(path, ["seed=[7]"]).runs} == {7}
+    assert config.load(path, ["train_sets=50"]).runs[0].train_sets == 50
+
+
+def test_the_engine_does_not_change_the_name_of_a_run(path):
+    one, other = config.load(path), config.load(path, ["threads=2", "workers=2"])
+    assert one.identifier(one.runs[0]) == other.identifier(other.runs[0])
+    half = config.load(path, ["precision=bf16-mixed"])
+    assert one.identifier(one.runs[0]) != half.identifier(half.runs[0])
+
+
+@pytest.mark.parametrize("name", config.available())
+@pytest.mark.parametrize("preset", ["paper", "small"])
+def test_shipped_configs_have_both_presets(name, preset):
+    plan = config.load(name, [f"preset={preset}"])
+    assert plan.runs
+    assert len({plan.identifier(run) for run in plan.runs}) == len(plan.runs)
+
+
+def test_set_circles_is_the_papers_protocol():
+    plan = config.load("set_circles", ["preset=paper"])
+    run = plan.runs[0]
+    assert (run.epochs, run.batch_size, run.learning_rate) == (50, 32, 1e-4)
+    assert run.temperature == 0.1
+    for readout in ("pma", "gswe_linear", "gswe_barycentric"):
+        for loss in ("simclr", "simsiam"):
+            runs = [r for r in plan.runs if (r.readout, r.loss) == (readout, loss)]
+            assert len(runs) == 5 * 100
+            assert {r.points for r in runs} == {1, 2, 4, 8, 16}
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("pionts=3", "unknown key 'pionts'; did you mean 'points'"),
+        ("readout=pna", "unknown readout 'pna'; did you mean 'pma'"),
+        ("loss=[simclr,simsam]", "unknown loss 'simsam'; did you mean 'simsiam'"),
+        ("dataset=set_circle", "did you mean 'set_circles'"),
+        ("backbone=mlp", "unknown backbone 'mlp'"),
+        ("preset=papers", "did you mean 'paper'"),
+        ("points=four", "points"),
+        ("points=[]", "points must have at least one value"),
+        ("points=0", "points must be at least 1"),
+        ("seeds=0", "seeds must be at least 1"),
+        ("workers=0", "workers must be at least 1"),
+        ("points", "the form key=value"),
+    ],
+)
+def test_bad_arguments(path, argument, message):
+    with pytest.raises(ConfigError, match=message.replace("[", r"\[")):
+        config.load(path, [argument])
+
+
+def test_workers_and_devices_exclude_each_other(path):
+    with pytest.raises(ConfigError, match="workers and devices"):
+        config.load(path, ["workers=2", "devices=2"])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[", "is not YAML"),
+        ("- a", "must be a mapping"),
+        ("description: d\npresets: {small: {}}", "lacks the key 'experiment'"),
+        ("description: d\nexperiment: self_supervised", "lacks the key 'presets'"),
+        (YAML.replace("self_supervised", "selfsupervised"), "unknown experiment"),
+        (YAML.replace("points:", "point:"), "did you mean 'points'"),
+        (YAML.replace("[1, 4]", "[1, x]"), "points"),
+    ],
+)
+def test_bad_files(tmp_path, text, message):
+    path = tmp_path / "bad.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        config.load(str(path))
+
+
+def test_unknown_config():
+    with pytest.raises(ConfigError, match="did you mean 'set_circles'"):
+        config.load("set_circle")
+    with pytest.raises(ConfigError, match="there is no file"):
+        config.load("nowhere.yaml")
+
+
+def test_registry_names_the_nearest_entry():
+    assert READOUTS["pma"]
+    with pytest.raises(ValueError, match="did you mean 'gswe_linear'"):
+        READOUTS["gswe_linaer"]
+    with pytest.raises(ValueError, match="unknown fruit 'x'; there are apple, pear"):
+        Registry("fruit", apple=1, pear=2)["x"]

@@ -1,0 +1,170 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from lightning_fabric import Fabric
+
+from benchmarks.experiments import self_supervised
+from benchmarks.experiments.self_supervised import Run, execute, report
+from benchmarks.progress import Silent
+from benchmarks.registry import DATASETS, READOUTS
+from benchmarks.set_table import SetTable
+from benchmarks.work import Context
+
+TINY = Run(epochs=2, train_sets=48, test_sets=32, points=4)
+
+
+class Counter(Silent):
+    def __init__(self):
+        self.epochs = 0
+
+    def epoch(self):
+        self.epochs += 1
+
+
+def context(listener=None) -> Context:
+    return Context(
+        Fabric(accelerator="cpu", devices=1), Path("data"), listener or Silent()
+    )
+
+
+@pytest.mark.parametrize("readout", READOUTS)
+@pytest.mark.parametrize("loss", ["simclr", "simsiam"])
+def test_every_readout_trains_under_both_losses(readout, loss):
+    run = replace(TINY, readout=readout, loss=loss)
+    counter = Counter()
+    outcome = execute(run, context(counter))
+    assert counter.epochs == run.epochs
+    assert 0 <= outcome.metrics["accuracy"] <= 1
+    again = execute(run, context())
+    assert again == outcome
+    other = execute(replace(run, seed=1), context())
+    assert other.metrics["train_loss"] != outcome.metrics["train_loss"]
+
+
+def test_parameters_are_those_of_backbone_and_readout():
+    backbone = (2 * 64 + 64) + (64 * 64 + 64) + (64 + 1)
+
+    def count(readout):
+        return execute(replace(TINY, readout=readout, epochs=1), context()).parameters
+
+    assert count("mean") == backbone
+    assert count("gswe_linear") == count("gswe_barycentric") == backbone + 4
+    assert count("pma") == backbone + 4 + 2 + 4 + 2
+
+
+def test_barycentric_gswe_with_one_point_learns_as_mean_pooling_does():
+    # The losses of SimSiam and the neighbours depend on differences of embeddings
+    # alone, from which the reference drops out.
+    def outcome(readout):
+        run = replace(TINY, readout=readout, loss="simsiam", points=1, epochs=5)
+        return execute(run, context()).metrics
+
+    mean, gswe = outcome("mean"), outcome("gswe_barycentric")
+    assert gswe["train_loss"] == pytest.approx(mean["train_loss"], rel=1e-4)
+    assert gswe["accuracy"] == mean["accuracy"]
+    assert outcome("gswe_linear")["train_loss"] != pytest.approx(
+        mean["train_loss"], rel=1e-2
+    )
+
+
+def test_training_lowers_the_loss_and_separates_the_circles():
+    run = Run(readout="gswe_barycentric", points=4, epochs=1)
+    first = execute(run, context()).metrics["train_loss"]
+    outcome = execute(replace(run, epochs=20), context())
+    assert outcome.metrics["train_loss"] < first - 0.05
+    assert outcome.metrics["accuracy"] > 0.9
+
+
+@pytest.fixture
+def digits(monkeypatch):
+    """Ten kinds of clouds in a plane of 28 by 28 in place of the real files."""
+
+    def part(num_sets, seed):
+        generator = torch.Generator().manual_seed(seed)
+        y = torch.arange(num_sets) % 10
+        sizes = torch.randint(20, 60, (num_sets,), generator=generator)
+        ptr = torch.cat([torch.zeros(1).long(), sizes.cumsum(0)])
+        x = torch.randn(int(ptr[-1]), 2, generator=generator)
+        return SetTable(x + 2 * y.repeat_interleave(sizes)[:, None], ptr, y)
+
+    monkeypatch.setitem(
+        DATASETS, "point_cloud_mnist", lambda root: (part(40, 0), part(20, 1))
+    )
+
+
+@pytest.mark.parametrize("readout", ["mean", "pma", "gswe_linear"])
+def test_the_architecture_of_point_cloud_mnist_trains(digits, readout):
+    run = Run(
+        dataset="point_cloud_mnist",
+        backbone="sab_256x3_16",
+        augmentation="jitter",
+        readout=readout,
+        points=4,
+        epochs=1,
+        batch_size=20,
+        learning_rate=1e-3,
+    )
+    outcome = execute(run, context())
+    assert 0 <= outcome.metrics["accuracy"] <= 1
+    assert outcome.parameters > 4 * 256 * 256
+
+
+def test_embed_gives_every_set_its_row_whatever_the_chunks(monkeypatch):
+    sets = DATASETS["set_circles"](Path("data"))[1]
+    torch.manual_seed(0)
+    model = self_supervised.SetModel(
+        torch.nn.Identity(), READOUTS["gswe_linear"](2, 4, 1)
+    )
+    model.backbone.forward = lambda x, *sets: x
+    fabric = context().fabric
+    whole = self_supervised.embed(model, sets, fabric)
+    monkeypatch.setattr(self_supervised, "_CHUNK", 100)
+    torch.testing.assert_close(self_supervised.embed(model, sets, fabric), whole)
+    assert whole.shape == (len(sets), 8)
+
+
+def record(readout, points, seed, accuracy, loss="simclr", epochs=50):
+    return {
+        "id": "0",
+        "config": {
+            "readout": readout,
+            "points": points,
+            "seed": seed,
+            "loss": loss,
+            "epochs": epochs,
+            "train_sets": None,
+        },
+        "seed": seed,
+        "metrics": {"accuracy": accuracy},
+        "seconds": 2.0,
+        "parameters": 4417,
+        "commit": "abc",
+    }
+
+
+def test_report(tmp_path):
+    records = [
+        record("mean", 1, 0, 0.6),
+        record("mean", 1, 1, 0.8),
+        record("pma", 4, 0, 0.5),
+        record("pma", 4, 1, 0.7),
+        record("gswe_linear", 4, 0, 0.9),
+        record("gswe_linear", 4, 1, 1.0),
+        record("gswe_linear", 4, 0, 0.25, epochs=3),
+    ]
+    text = report("circles", records, tmp_path)
+    rows = [
+        [cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()
+    ]
+    assert ["mean", "70.0 ± 14.1", ""] in rows
+    assert ["GSWE, linear", "", "95.0 ± 7.1"] in rows
+    assert ["GSWE, linear, SimCLR", "", "+35.0 ± 9.8"] in rows
+    assert "4,417" in text
+    assert "epochs=50" in text
+    # Another number of epochs is another part with its own figure.
+    assert text.index("epochs=50") < text.index("epochs=3;") < text.index("25.0")
+    for figure in ("circles.png", "circles-2.png"):
+        assert f"results/{figure}" in text
+        assert (tmp_path / figure).stat().st_size > 1000
