@@ -1,7 +1,7 @@
 """A data set of sets as three tensors."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -9,7 +9,8 @@ from torch import Tensor
 from gswe_pyg.datasets.set_dataset import SetDataset
 
 
-class SetTable(NamedTuple):
+@dataclass(frozen=True)
+class SetTable:
     """All elements one after the other, the borders of the sets, and the labels.
 
     Collating graph by graph would take longer than a step of a small model. A
@@ -27,7 +28,7 @@ class SetTable(NamedTuple):
         x = batch.pos if batch.x is None else batch.x
         return cls(x.float(), batch.ptr, batch.y.view(-1))
 
-    def __len__(self) -> int:  # the number of sets, not of fields
+    def __len__(self) -> int:
         return self.y.numel()
 
     def index(self) -> Tensor:
@@ -58,8 +59,15 @@ class SetTable(NamedTuple):
         """Consecutive sets, about that many elements at a time."""
         starts = self.ptr[:-1]
         chunk = starts.div(num_elements, rounding_mode="floor")
-        borders = torch.unique_consecutive(chunk, return_counts=True)[1].cumsum(0)
+        counts = torch.unique_consecutive(chunk, return_counts=True)[1]
+        yield from self.split(counts.tolist())
+
+    def split(self, counts: list[int]) -> Iterator["SetTable"]:
+        """Consecutive sets, so many at a time; elements are not copied."""
         begin = 0
-        for end in borders.tolist():
-            yield self.select(torch.arange(begin, end, device=self.ptr.device))
-            begin = end
+        for count in counts:
+            ptr = self.ptr[begin : begin + count + 1]
+            first, last = ptr[0].item(), ptr[-1].item()
+            y = self.y[begin : begin + count]
+            yield SetTable(self.x[first:last], ptr - first, y)
+            begin += count

@@ -60,8 +60,7 @@ def simclr_loss(
     size = z.size(0)
     views = torch.cat([z, z_bar])
     similarity = views @ views.t() / temperature
-    itself = torch.eye(2 * size, dtype=torch.bool, device=z.device)
-    similarity = similarity.masked_fill(itself, float("-inf"))
+    similarity.fill_diagonal_(float("-inf"))
     partner = torch.arange(2 * size, device=z.device).roll(size)
     return F.cross_entropy(similarity, partner)
 

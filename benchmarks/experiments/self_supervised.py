@@ -1,8 +1,10 @@
 """Learning without labels (paper, section 5.1 and appendix A.1)."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import torch
+from lightning_fabric import Fabric
 from torch import Tensor
 
 from benchmarks.config import RunSettings
@@ -22,7 +24,7 @@ from gswe_pyg.models import SetModel
 
 __all__ = ["Run", "execute", "report"]
 
-#: Elements embedded at once when nothing is learned.
+#: Elements that are augmented at once, or embedded when nothing is learned.
 _CHUNK = 1 << 15
 
 
@@ -78,8 +80,8 @@ def execute(run: Run, context: Context) -> Outcome:
     generator = torch.Generator().manual_seed(run.seed)
     for _ in range(run.epochs):
         losses = [
-            _step(run, model, optimizer, train.select(chosen), context, generator)
-            for chosen in _batches(len(train), run.batch_size, generator)
+            _step(run, model, optimizer, views, fabric)
+            for views in _batches_of_views(run, train, generator)
         ]
         context.listener.epoch()
 
@@ -96,13 +98,34 @@ def execute(run: Run, context: Context) -> Outcome:
     )
 
 
-def _batches(num_sets: int, batch_size: int, generator: torch.Generator):
-    return torch.randperm(num_sets, generator=generator).split(batch_size)
+def _batches_of_views(
+    run: Run, train: SetTable, generator: torch.Generator
+) -> Iterator[SetTable]:
+    """The sets of an epoch in batches: first views first, second views after them.
+
+    Many batches are drawn and augmented at once, and then cut, as every call costs
+    as much for a few small sets as for hundreds.
+    """
+    augment = AUGMENTATIONS[run.augmentation]
+    mean_size = max(1, train.x.size(0) // len(train))
+    batches_at_once = max(1, _CHUNK // (2 * mean_size * run.batch_size))
+    order = torch.randperm(len(train), generator=generator)
+    for many in order.split(batches_at_once * run.batch_size):
+        batches = many.split(run.batch_size)
+        twice = torch.cat([torch.cat([batch, batch]) for batch in batches])
+        sets = train.select(twice)
+        views = augment(sets.x, sets.index(), len(sets), generator)
+        yield from replace(sets, x=views).split([2 * len(batch) for batch in batches])
 
 
-def _step(run, model, optimizer, batch, context, generator) -> Tensor:
-    fabric = context.fabric
-    z, z_bar = _embed_views(run, model, batch, fabric, generator)
+def _step(
+    run: Run,
+    model: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    views: SetTable,
+    fabric: Fabric,
+) -> Tensor:
+    z, z_bar = _embed_views(model, views, fabric)
     loss = LOSSES[run.loss](z, z_bar, run)
     optimizer.zero_grad()
     fabric.backward(loss)
@@ -110,21 +133,18 @@ def _step(run, model, optimizer, batch, context, generator) -> Tensor:
     return loss.detach()
 
 
-def _embed_views(run, model, batch: SetTable, fabric, generator):
-    """Two views of all sets, embedded in one go; shared among the processes."""
-    augment, index = AUGMENTATIONS[run.augmentation], batch.index()
-    views = [augment(batch.x, index, len(batch), generator) for _ in range(2)]
-    both = SetTable(
-        torch.cat(views),
-        torch.cat([batch.ptr, batch.ptr[1:] + batch.ptr[-1]]),
-        torch.cat([batch.y, batch.y]),
-    )
+def _embed_views(
+    model: torch.nn.Module, views: SetTable, fabric: Fabric
+) -> tuple[Tensor, Tensor]:
+    """Both views of all sets; several processes embed a share of them each."""
     if fabric.world_size == 1:
-        return _embed(model, both, fabric).chunk(2)
+        z, z_bar = _embed(model, views, fabric).chunk(2)
+        return z, z_bar
     # Equal shares: at most world_size - 1 sets of a batch are left out.
-    share = len(batch) // fabric.world_size
+    num_sets = len(views) // 2
+    share = num_sets // fabric.world_size
     mine = torch.arange(share) * fabric.world_size + fabric.global_rank
-    z = _embed(model, both.select(torch.cat([mine, mine + len(batch)])), fabric)
+    z = _embed(model, views.select(torch.cat([mine, mine + num_sets])), fabric)
     # The loss needs the negatives of all processes. The gather adds up gradients
     # and the data-parallel wrapper takes their mean: together, the gradient of the
     # loss on the joined batch.
@@ -132,13 +152,13 @@ def _embed_views(run, model, batch: SetTable, fabric, generator):
     return z[:, 0].flatten(0, 1), z[:, 1].flatten(0, 1)
 
 
-def _embed(model: torch.nn.Module, sets: SetTable, fabric) -> Tensor:
+def _embed(model: torch.nn.Module, sets: SetTable, fabric: Fabric) -> Tensor:
     x, ptr = fabric.to_device((sets.x, sets.ptr))
     index = fabric.to_device(sets.index())
     return model(x, index, ptr, len(sets)).float()
 
 
 @torch.no_grad()
-def embed(model: torch.nn.Module, sets: SetTable, fabric) -> Tensor:
+def embed(model: torch.nn.Module, sets: SetTable, fabric: Fabric) -> Tensor:
     """Embeddings of all sets as they are, a chunk at a time."""
     return torch.cat([_embed(model, part, fabric) for part in sets.chunks(_CHUNK)])

@@ -103,7 +103,9 @@ def _part(protocol: str, group: list[Record], cells: Cells, figure: str) -> str:
             "percentage points, mean ± half-width of its 95 % interval:"
         )
         parts.append(differences)
-    parts.append("Parameters (backbone and readout), and median seconds per run:")
+    parts.append(
+        "Parameters (backbone and readout), and processor seconds per run (median):"
+    )
     parts.append(_costs(cells))
     return "\n\n".join(parts)
 
@@ -152,7 +154,7 @@ def _costs(cells: Cells) -> str:
         for points in cells.points:
             found = cells.of_readout(readout, points)
             counts.append(f"{found[0]['parameters']:,}" if found else "")
-        seconds = median(record["seconds"] for record in cells.of_readout(readout))
+        seconds = median(record["cpu_seconds"] for record in cells.of_readout(readout))
         rows.append([_label(readout), *counts, f"{seconds:.2f}"])
     return markdown(["readout \\ points", *map(str, cells.points), "seconds"], rows)
 

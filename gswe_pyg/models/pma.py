@@ -78,7 +78,7 @@ class PMA(Aggregation):
         self.assert_two_dimensional_input(x, dim)
         groups = SizeGroups.build(x.size(0), index, ptr, dim_size, x.device)
         query = self.lin_q(self.seed)
-        attended = self._attend(query, self.lin_kv(x[groups.perm]), groups)
+        attended = self._attend(query, self.lin_kv(groups.enter(x)), groups)
         hidden = query + attended.unflatten(-1, (self.num_seeds, -1))
         pooled = (hidden + self.lin_out(hidden).relu()).flatten(1)
         out = pooled.new_zeros(groups.num_sets, self.out_channels)

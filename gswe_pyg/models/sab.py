@@ -67,7 +67,7 @@ class SAB(torch.nn.Module):
         dim_size: int | None = None,
     ) -> Tensor:
         groups = SizeGroups.build(x.size(0), index, ptr, dim_size, x.device)
-        return self.forward_grouped(x[groups.perm], groups)[groups.inverse]
+        return groups.leave(self.forward_grouped(groups.enter(x), groups))
 
     def forward_grouped(self, x: Tensor, groups: SizeGroups) -> Tensor:
         r"""The same on rows that are already in the order of :obj:`groups`."""
@@ -153,10 +153,10 @@ class SharedSAB(torch.nn.Module):
         dim_size: int | None = None,
     ) -> Tensor:
         groups = SizeGroups.build(x.size(0), index, ptr, dim_size, x.device)
-        x = self.lin_in(x[groups.perm])
+        x = self.lin_in(groups.enter(x))
         for _ in range(self.num_layers):
             x = self.sab.forward_grouped(x, groups)
-        return self.lin_out(x)[groups.inverse]
+        return groups.leave(self.lin_out(x))
 
     def __repr__(self) -> str:
         return (
@@ -225,10 +225,10 @@ class StackedSAB(torch.nn.Module):
         dim_size: int | None = None,
     ) -> Tensor:
         groups = SizeGroups.build(x.size(0), index, ptr, dim_size, x.device)
-        x = x[groups.perm]
+        x = groups.enter(x)
         for sab in self.sabs:
             x = sab.forward_grouped(x, groups)
-        return x[groups.inverse]
+        return groups.leave(x)
 
     def __repr__(self) -> str:
         return (

@@ -1,10 +1,12 @@
 """Ragged sets as a few dense blocks, for operations that look at a whole set."""
 
-from bisect import bisect_right
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+#: Rows, padded ones included, up to which a batch is not worth being divided.
+_ONE_BLOCK = 4096
 
 
 class Block(NamedTuple):
@@ -19,15 +21,14 @@ class Block(NamedTuple):
 
 
 class SizeGroups(NamedTuple):
-    """A permutation of the rows of a batch after which sets lie in blocks.
+    """An order of the rows of a batch in which sets lie in blocks.
 
     Element-wise layers do not care about the order of the rows. A backbone
     therefore enters the grouped order once, stays in it over all its layers, and
     leaves it at the end.
     """
 
-    perm: Tensor
-    inverse: Tensor
+    perm: Tensor | None  # None if the rows are in this order already
     blocks: list[Block]
     num_sets: int
     sets: Tensor  # the sets in the order of the blocks, without the empty ones
@@ -43,28 +44,27 @@ class SizeGroups(NamedTuple):
     ) -> "SizeGroups":
         """Groups the sets that ``index`` or ``ptr`` describe, one set if neither."""
         index, sizes = _memberships(num_rows, index, ptr, dim_size, device)
-        grouped_sizes, by_size = torch.sort(sizes, stable=True)
-        rank = torch.empty_like(by_size)
-        rank[by_size] = torch.arange(len(by_size), device=device)
-        perm = torch.sort(rank[index], stable=True).indices
-        inverse = torch.empty_like(perm)
-        inverse[perm] = torch.arange(num_rows, device=device)
-
+        num_sets, largest = len(sizes), int(sizes.max()) if len(sizes) > 0 else 0
         # Fewer blocks mean more padding, more blocks more launches: a small batch
-        # is one block, a larger one has a block for each multiple of eight.
-        sizes_here = grouped_sizes.tolist()
-        largest = max(sizes_here, default=0)
-        step = largest if len(sizes_here) * largest <= 4096 else 8
-        blocks: list[Block] = []
-        begin, start = sizes_here.count(0), 0
-        while begin < len(sizes_here):
-            limit = -(-sizes_here[begin] // step) * step
-            end = bisect_right(sizes_here, limit, begin)
-            blocks.append(_block(start, grouped_sizes[begin:end]))
-            start += blocks[-1].num_rows
-            begin = end
-        sets = by_size[sizes_here.count(0) :]
-        return cls(perm, inverse, blocks, len(sizes_here), sets)
+        # is one block as it is, a larger one has a block for each multiple of eight.
+        if num_sets * largest <= _ONE_BLOCK:
+            sets, step = sizes.nonzero().squeeze(1), max(largest, 1)
+        else:
+            sets = torch.sort(sizes, stable=True).indices
+            sets, step = sets[int((sizes == 0).sum()) :], 8
+            index = _positions(sets, num_sets)[index]
+        perm = None
+        if bool((index[1:] < index[:-1]).any()):
+            perm = torch.sort(index, stable=True).indices
+        return cls(perm, _blocks(sizes[sets], step), num_sets, sets)
+
+    def enter(self, x: Tensor) -> Tensor:
+        """Brings rows into this order."""
+        return x if self.perm is None else x[self.perm]
+
+    def leave(self, x: Tensor) -> Tensor:
+        """Brings rows back into the order they had."""
+        return x if self.perm is None else x[_positions(self.perm, len(x))]
 
 
 def pad(rows: Tensor, block: Block) -> Tensor:
@@ -75,14 +75,30 @@ def pad(rows: Tensor, block: Block) -> Tensor:
     return rows.view(block.num_sets, block.size, -1)
 
 
-def _block(start: int, sizes: Tensor) -> Block:
-    smallest, largest = int(sizes[0]), int(sizes[-1])
-    if smallest == largest:
-        return Block(start, len(sizes) * largest, len(sizes), largest, None, None)
-    mask = torch.arange(largest, device=sizes.device) < sizes.unsqueeze(1)
-    slots = mask.flatten().nonzero().squeeze(1)
-    attention_mask = mask[:, None, None, :]
-    return Block(start, len(slots), len(sizes), largest, slots, attention_mask)
+def _positions(order: Tensor, size: int) -> Tensor:
+    """Where each of so many entries stands in an order of some of them."""
+    positions = order.new_zeros(size)
+    positions[order] = torch.arange(len(order), device=order.device)
+    return positions
+
+
+def _blocks(sizes: Tensor, step: int) -> list[Block]:
+    """Cuts sets into blocks wherever their size passes a multiple of ``step``."""
+    multiples = (sizes + step - 1).div(step, rounding_mode="floor")
+    counts = torch.unique_consecutive(multiples, return_counts=True)[1].tolist()
+    blocks: list[Block] = []
+    start = 0
+    for part in sizes.split(counts):
+        smallest, largest = (int(bound) for bound in part.aminmax())
+        slots = attention_mask = None
+        if smallest < largest:
+            mask = torch.arange(largest, device=part.device) < part.unsqueeze(1)
+            slots = mask.flatten().nonzero().squeeze(1)
+            attention_mask = mask[:, None, None, :]
+        num_rows = len(part) * largest if slots is None else len(slots)
+        blocks.append(Block(start, num_rows, len(part), largest, slots, attention_mask))
+        start += num_rows
+    return blocks
 
 
 def _memberships(

@@ -31,7 +31,7 @@ def test_refresh_touches_only_what_has_records(tmp_path, capsys):
         "config": {"readout": "pma", "points": 2, "loss": "simclr", "seed": 0},
         "seed": 0,
         "metrics": {"accuracy": 0.125},
-        "seconds": 1.0,
+        "cpu_seconds": 1.0,
         "parameters": 7,
         "commit": None,
     }

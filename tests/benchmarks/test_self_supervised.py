@@ -138,7 +138,7 @@ def record(readout, points, seed, accuracy, loss="simclr", epochs=50):
         },
         "seed": seed,
         "metrics": {"accuracy": accuracy},
-        "seconds": 2.0,
+        "cpu_seconds": 2.0,
         "parameters": 4417,
         "commit": "abc",
     }
