@@ -8,11 +8,11 @@ from gswe_pyg.datasets import PointCloudMNIST, SetCircles
 
 
 @lru_cache(maxsize=1)
-def set_circles(root: Path) -> tuple[SetTable, SetTable]:
+def set_circles(root: Path, noise: float = 0.1) -> tuple[SetTable, SetTable]:
     """Generated, so there is nothing to read from ``root``."""
     return (
-        SetTable.from_dataset(SetCircles(train=True)),
-        SetTable.from_dataset(SetCircles(train=False)),
+        SetTable.from_dataset(SetCircles(train=True, noise=noise)),
+        SetTable.from_dataset(SetCircles(train=False, noise=noise)),
     )
 
 

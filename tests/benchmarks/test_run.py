@@ -113,6 +113,19 @@ def test_two_processes_learn_what_one_does(tmp_path):
         assert two["accuracy"] == pytest.approx(one["accuracy"], abs=0.026)
 
 
+def test_precision_is_a_setting(tmp_path):
+    arguments = ["set_circles", "readout=pma", "loss=simclr", "seed=0", "points=2"]
+    for precision in ("32-true", "bf16-mixed"):
+        settings = [f"precision={precision}", f"results={tmp_path}", *TINY]
+        assert run.main([*arguments, *settings]) == 0
+    single, half = records.read(tmp_path / "set_circles.jsonl")
+    assert "precision" not in single["config"]
+    assert half["config"]["precision"] == "bf16-mixed"
+    losses = [record["metrics"]["train_loss"] for record in (single, half)]
+    assert losses[0] != losses[1]
+    assert losses[0] == pytest.approx(losses[1], rel=0.02)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
