@@ -87,7 +87,10 @@ def execute(run: Run, context: Context) -> Outcome:
 
     model.eval()
     accuracy = nearest_neighbor_accuracy(
-        embed(model, test, fabric), test.y, embed(model, train, fabric), train.y
+        embed(model, test, fabric),
+        fabric.to_device(test.y),
+        embed(model, train, fabric),
+        fabric.to_device(train.y),
     )
     return Outcome(
         metrics={
