@@ -1,50 +1,151 @@
 """Segment quantiles on the CPU: ragged, threaded, sorted in place by numpy's SIMD sort.
 
-The graphs are taken in order of their size. Those of one size form a dense block of
-rows, one row a graph and slice, which is sorted and interpolated at once; a block is
-cut into chunks that fit the cache. Nothing is padded, and apart from the results only a
-chunk a thread is in memory.
+The elements are brought into an order in which graphs of equal size stand together, one
+slice after the other in memory. Then one call sorts all graphs of a size, and all else
+is done for all graphs at once. Nothing is padded. Threads take some slices at a time:
+apart from the results, only these chunks are in memory.
 """
 
+import math
 import os
-import sys
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from functools import cached_property, lru_cache
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from gswe_pyg.ops.interpolation import Interpolator, interpolator
+from gswe_pyg.ops.interpolation import neighbours, overlaps
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
-# Elements in a chunk: its keys (8 bytes each) stay within a core's second-level cache.
-_CHUNK = 32768
+# Elements in a chunk, if a slice is not longer than that. Every call on it should take
+# longer than it takes to wake a thread that waits for the interpreter, or the threads
+# stand in each other's way; and it should not exceed the cache by much.
+_CHUNK = 1 << 19
 
-# Fewer elements than this are done before a second thread has woken up.
-_WORTH_A_THREAD = 65536
+# Elements that PyTorch itself processes without starting threads; fewer are done before
+# a thread of ours has woken up.
+_WORTH_A_THREAD = 1 << 15
 
-# Graphs of fewer elements than this are gathered by one call for all of them.
-_TINY_GRAPH = 256
+# Elements that keep a thread busy for long enough to use another one.
+_WORTH_THREADS = 1 << 17
 
-# Added to the bits of a float32, it keeps the float64 whose upper half they become
-# clear of the denormal numbers, which a processor may be told to take for zero.
-_NORMAL = np.int32(1 << 20)
+# Layouts of more elements than this are not remembered.
+_REMEMBERED_ELEMENTS = 1 << 20
 
-_LOW, _HIGH = (0, 1) if sys.byteorder == "little" else (1, 0)
+# Smaller buffers than this come from the allocator as fast, larger ones are not kept.
+_FREE_BYTES, _KEPT_BYTES = 1 << 16, 1 << 24
+
+# A float32 widened to float64 leaves 29 bits unused: here goes its place. One bit less,
+# so that the place does not round the value up on the way back.
+_PLACE_BITS = 28
+MAX_ELEMENTS = 1 << _PLACE_BITS
+_PLACE_MASK = (1 << (_PLACE_BITS + 1)) - 1
+
+# Too small to change a value other than zero, which it keeps clear of the denormal
+# numbers: a processor may be told to take these for zero, and would lose their place.
+_TINY = 2.0**-300
+
+# Stand for infinity and NaN: beyond all of float32, but with places.
+_INF, _NAN = 2.0**200, 2.0**300
+
+# Sorted elements, the points that they are added to (None: one each), and the weights.
+_Term = tuple[Tensor, Tensor | None, Tensor]
 
 
-class _Chunk(NamedTuple):
-    """Graphs of one size, and some of their slices."""
+class _Layout:
+    """Where things are in a batch of graphs, for a number of points."""
 
-    graphs: np.ndarray | slice  # rows of the output
-    starts: np.ndarray  # first element of each graph
-    slices: slice
-    shape: tuple[int, int, int]  # graphs, slices, elements
-    map: Interpolator
-    order: slice  # this chunk's part of the flat order
+    def __init__(self, ptr: np.ndarray, num_points: int, interpolation: str) -> None:
+        self.num_graphs = len(ptr) - 1
+        self.num_points = num_points
+        self.interpolation = interpolation
+        self.num_elements = int(ptr[-1])
+        sizes = np.diff(ptr)
+        graphs = np.flatnonzero(sizes)
+        self.graphs = torch.from_numpy(graphs)  # that are not empty
+        self.has_all_graphs = len(graphs) == len(sizes)
+        self.sizes = sizes[graphs]
+        by_size = np.argsort(self.sizes, kind="stable")
+        ordered_sizes = self.sizes[by_size]
+        ordered_starts = np.cumsum(ordered_sizes) - ordered_sizes
+        # The elements, ordered by the size of their graph.
+        shift = np.repeat(ptr[graphs[by_size]] - ordered_starts, ordered_sizes)
+        self.elements = torch.from_numpy(shift + np.arange(self.num_elements))
+        self.places = self.elements.int()
+        # The first element of each graph in that order.
+        self.starts = np.empty_like(self.sizes)
+        self.starts[by_size] = ordered_starts
+        # The sizes that occur, and the elements of all graphs of that size.
+        distinct, first = np.unique(ordered_sizes, return_index=True)
+        bounds = [*ordered_starts[first].tolist(), self.num_elements]
+        self.groups = [
+            (size, slice(*bounds[i : i + 2]))
+            for i, size in enumerate(distinct.tolist())
+        ]
+
+    @cached_property
+    def terms(self) -> list[_Term]:
+        """The interpolation of all graphs as a sum of terms."""
+        if self.interpolation == "barycentric":
+            graph, column, point, weight = overlaps(self.sizes, self.num_points)
+            column += self.starts[graph]
+            point += graph * self.num_points
+            arrays = [(column, torch.from_numpy(point), weight)]
+        else:
+            sizes, which = np.unique(self.sizes, return_inverse=True)
+            near = neighbours(sizes, self.num_points, self.interpolation)
+            near = [array[which] for array in near]
+            first = self.starts[:, None]
+            arrays = [(first + near[0], None, near[2])]
+            if near[3].any():
+                arrays.append((first + near[1], None, near[3]))
+        return [
+            (
+                torch.from_numpy(column.reshape(-1)),
+                point,
+                torch.from_numpy(weight.reshape(-1)).float(),
+            )
+            for column, point, weight in arrays
+        ]
+
+    @cached_property
+    def used(self) -> Tensor | None:
+        """The sorted elements that have a term; :obj:`None` if more than half have."""
+        is_used = torch.zeros(self.num_elements, dtype=torch.bool)
+        for column, _, _ in self.terms:
+            is_used[column] = True
+        used = is_used.nonzero()[:, 0]
+        return used if 2 * len(used) <= self.num_elements else None
+
+    @property
+    def num_used(self) -> int:
+        return self.num_elements if self.used is None else len(self.used)
+
+    @cached_property
+    def terms_of_used(self) -> list[_Term]:
+        """As :attr:`terms`, with columns that count the used elements only."""
+        if self.used is None:
+            return self.terms
+        rank = torch.empty(self.num_elements, dtype=torch.long)
+        rank[self.used] = torch.arange(len(self.used))
+        return [(rank[column], *rest) for column, *rest in self.terms]
+
+
+def _layout(ptr: Tensor, num_points: int, interpolation: str) -> _Layout:
+    """A layout; that of the forward pass is remembered for the backward pass."""
+    ptr = ptr.numpy()
+    if int(ptr[-1]) > _REMEMBERED_ELEMENTS:
+        return _Layout(ptr, num_points, interpolation)
+    return _remembered_layout(ptr.tobytes(), num_points, interpolation)
+
+
+@lru_cache(maxsize=8)
+def _remembered_layout(ptr: bytes, num_points: int, interpolation: str) -> _Layout:
+    return _Layout(np.frombuffer(ptr, np.int64), num_points, interpolation)
 
 
 def quantile(
@@ -56,197 +157,239 @@ def quantile(
 ) -> tuple[Tensor, Tensor]:
     """The points ``[B, L, M]`` of each graph, and what the adjoint needs to know.
 
-    The order holds, chunk by chunk, the element that each used sorted value came from.
-    It has room for all values of all graphs; memory that is not needed is not touched.
+    The order holds, for each slice, the element that each used sorted value came from.
+    It has room for all elements; memory that is not needed is not touched.
     """
-    values = src.float().numpy()
-    num_slices = values.shape[1]
-    out = torch.zeros(len(ptr) - 1, num_slices, num_points, dtype=torch.float32)
+    layout = _layout(ptr, num_points, interpolation)
+    out = _new_points(src, layout)
     order = torch.empty(src.shape if with_order else (0,), dtype=torch.int32)
-    result, flat_order = out.numpy(), order.numpy().reshape(-1)
+    used_order = _used_part(order, layout) if with_order else None
 
-    def work(chunk: _Chunk) -> None:
-        rows = _load(values, chunk)
+    def work(slices: slice) -> None:
+        rows = src[:, slices].t()
+        rows = _select(rows.float(), layout.elements, "rows")
+        is_finite = math.isfinite(rows.sum())  # or huge, which takes the same care
         if with_order:
-            rows = _sort_with_order(rows, chunk.map.columns, flat_order[chunk.order])
+            _sort_with_order(rows, layout, used_order[slices], is_finite)
         else:
-            rows.sort(axis=1)
-        shape = (*chunk.shape[:2], num_points)
-        result[chunk.graphs, chunk.slices] = chunk.map(rows).reshape(shape)
+            _sort(rows, layout)
+        points = _interpolate(rows, layout.terms, layout, is_finite)
+        _write_points(points, out, slices, layout)
 
-    _for_each_chunk(work, ptr, num_slices, num_points, interpolation)
-    return out.to(src.dtype), order
+    _for_chunks(work, src.shape)
+    return out, order
 
 
 def apply(
     src: Tensor, order: Tensor, ptr: Tensor, num_points: int, interpolation: str
 ) -> Tensor:
     """Interpolates the values of ``src`` in a given order instead of a sorted one."""
-    values, flat_order = src.float().numpy(), order.numpy().reshape(-1)
-    num_slices = values.shape[1]
-    out = torch.zeros(len(ptr) - 1, num_slices, num_points, dtype=torch.float32)
-    result = out.numpy()
+    layout = _layout(ptr, num_points, interpolation)
+    out = _new_points(src, layout)
+    used_order = _used_part(order, layout)
 
-    def work(chunk: _Chunk) -> None:
-        rows = _load(values, chunk)
-        rows = rows.reshape(-1)[_flat_positions(flat_order, chunk)]
-        shape = (*chunk.shape[:2], num_points)
-        result[chunk.graphs, chunk.slices] = chunk.map.from_columns(rows).reshape(shape)
+    def work(slices: slice) -> None:
+        rows = src[:, slices].t().float().gather(1, used_order[slices].long())
+        is_finite = math.isfinite(rows.sum())
+        points = _interpolate(rows, layout.terms_of_used, layout, is_finite)
+        _write_points(points, out, slices, layout)
 
-    _for_each_chunk(work, ptr, num_slices, num_points, interpolation)
-    return out.to(src.dtype)
+    _for_chunks(work, src.shape)
+    return out
 
 
 def adjoint(
     grad: Tensor, order: Tensor, ptr: Tensor, num_points: int, interpolation: str
 ) -> Tensor:
     """The transpose of :func:`apply`: from ``[B, L, M]`` to ``[N, L]``."""
-    points, flat_order = grad.float().numpy(), order.numpy().reshape(-1)
+    layout = _layout(ptr, num_points, interpolation)
     num_elements, num_slices = order.shape
+    used_order = _used_part(order, layout)
     # The layout that linear slicers produce, and multiply by in their own backward.
-    out = torch.empty(num_slices, num_elements, dtype=torch.float32).t()
-    result = out.numpy()
+    out = torch.empty(num_slices, num_elements, dtype=torch.float32)
 
-    def work(chunk: _Chunk) -> None:
-        num_graphs, num_rows, n = chunk.shape
-        rows = points[chunk.graphs, chunk.slices].reshape(-1, num_points)
-        rows = chunk.map.adjoint(np.ascontiguousarray(rows))
-        make = np.empty if chunk.map.columns is None else np.zeros
-        block = make((num_graphs * num_rows, n), np.float32)
-        block.reshape(-1)[_flat_positions(flat_order, chunk)] = rows
-        _store(block, result, chunk)
+    def work(slices: slice) -> None:
+        target = out[slices]
+        if layout.used is not None:
+            target.zero_()
+        points = grad[:, slices]
+        if not layout.has_all_graphs:
+            points = points.index_select(0, layout.graphs)
+        points = points.transpose(0, 1)
+        points = _scratch("points", points.shape).copy_(points).flatten(1)
+        used = _scratch("used", (len(points), layout.num_used)).zero_()
+        for column, point, weight in layout.terms_of_used:
+            term = points if point is None else points.index_select(1, point)
+            term = torch.mul(term, weight, out=_scratch("term", term.shape))
+            used.index_add_(1, column, term)
+        places = _scratch("places", used.shape, torch.int64)
+        target.scatter_(1, places.copy_(used_order[slices]), used)
 
-    _for_each_chunk(work, ptr, num_slices, num_points, interpolation)
-    return out.to(grad.dtype)
+    _for_chunks(work, order.shape)
+    return out.t().to(grad.dtype)
 
 
 def _sort_with_order(
-    rows: np.ndarray, columns: np.ndarray | None, order: np.ndarray
-) -> np.ndarray:
-    """Sorts rows and writes the origin of the values at ``columns``; ties by origin.
-
-    The bits of a value and its place in the row are the two halves of one float64, so
-    that one sort of floats moves both. Among equal negative numbers the larger lower
-    half sorts first: there the place is stored inverted.
-    """
-    num_rows, n = rows.shape
-    rows += 0.0  # -0.0 and 0.0 are a tie
-    if np.isnan(rows.min()):
-        rows[np.isnan(rows)] = np.nan  # of positive sign: sorts behind infinity
-    bits = rows.view(np.int32)
-    keys = np.empty((num_rows, n), np.float64)
-    halves = keys.view(np.int32).reshape(num_rows, n, 2)
-    low, high = halves[..., _LOW], halves[..., _HIGH]
-    np.add(bits, _NORMAL, out=high)
-    np.right_shift(bits, 31, out=bits)
-    np.bitwise_xor(bits, np.arange(n, dtype=np.int32), out=low)
-    keys.sort(axis=1)
-    np.subtract(high, _NORMAL, out=bits)
-    if columns is not None:
-        low, high = low[:, columns], high[:, columns]
-    np.bitwise_xor(low, high >> 31, out=order.reshape(low.shape))
-    return rows
-
-
-def _flat_positions(order: np.ndarray, chunk: _Chunk) -> np.ndarray:
-    """Indices into the flattened rows of a chunk, ``[rows, num_columns]``."""
-    num_graphs, num_rows, n = chunk.shape
-    order = order[chunk.order].reshape(-1, chunk.map.num_columns)
-    first = np.arange(0, num_graphs * num_rows * n, n, dtype=np.intp)
-    return order + first[:, None]
-
-
-def _load(values: np.ndarray, chunk: _Chunk) -> np.ndarray:
-    """Copies the values ``[N, L]`` of a chunk into rows ``[graphs * slices, n]``."""
-    num_graphs, num_rows, n = chunk.shape
-    rows = np.empty(chunk.shape, np.float32)
-    for where, elements in _pieces(chunk):
-        rows[where] = np.moveaxis(values[elements, chunk.slices], -1, -2)
-    return rows.reshape(num_graphs * num_rows, n)
-
-
-def _store(rows: np.ndarray, values: np.ndarray, chunk: _Chunk) -> None:
-    """The reverse of :func:`_load`."""
-    rows = rows.reshape(chunk.shape)
-    for where, elements in _pieces(chunk):
-        values[elements, chunk.slices] = np.moveaxis(rows[where], -1, -2)
-
-
-def _pieces(chunk: _Chunk) -> Iterable[tuple]:
-    """Pairs of places: graphs of a chunk, and their elements ``[(graphs,) n]``."""
-    num_graphs, num_rows, n = chunk.shape
-    if num_graphs > 1 and num_rows * n < _TINY_GRAPH:
-        return [(slice(None), chunk.starts[:, None] + np.arange(n))]
-    return [(i, slice(s, s + n)) for i, s in enumerate(chunk.starts.tolist())]
-
-
-def _chunks(
-    ptr: Tensor, num_slices: int, num_points: int, interpolation: str
-) -> list[_Chunk]:
-    ptr = ptr.numpy()
-    sizes = np.diff(ptr)
-    by_size = np.argsort(sizes, kind="stable")
-    distinct, first = np.unique(sizes[by_size], return_index=True)
-    bounds = [*first.tolist(), len(sizes)]
-    chunks, offset = [], 0
-    for i, n in enumerate(distinct.tolist()):
-        if n == 0:
-            continue
-        map = interpolator(n, num_points, interpolation)
-        row_step = min(num_slices, max(1, _CHUNK // n))
-        graph_step = max(1, _CHUNK // (n * num_slices)) if row_step == num_slices else 1
-        for a in range(bounds[i], bounds[i + 1], graph_step):
-            graphs = by_size[a : min(a + graph_step, bounds[i + 1])]
-            starts = ptr[graphs]
-            if graphs[-1] - graphs[0] == len(graphs) - 1:
-                graphs = slice(int(graphs[0]), int(graphs[-1]) + 1)
-            for b in range(0, num_slices, row_step):
-                slices = slice(b, min(b + row_step, num_slices))
-                shape = (len(starts), slices.stop - b, n)
-                end = offset + shape[0] * shape[1] * map.num_columns
-                order = slice(offset, end)
-                chunks.append(_Chunk(graphs, starts, slices, shape, map, order))
-                offset = end
-    return chunks
-
-
-def _for_each_chunk(
-    work: Callable[[_Chunk], None],
-    ptr: Tensor,
-    num_slices: int,
-    num_points: int,
-    interpolation: str,
+    rows: Tensor, layout: _Layout, order: Tensor, is_finite: bool
 ) -> None:
-    chunks = _chunks(ptr, num_slices, num_points, interpolation)
-    num_elements = int(ptr[-1]) * num_slices
-    num_threads = min(torch.get_num_threads(), len(chunks))
-    if num_elements < _WORTH_A_THREAD or num_threads == 1:
+    """Sorts the graphs of each row in place, and writes the origin of used values.
+
+    A value and its place make one float64, so that one sort of floats moves both, and
+    ties go by place. The place is added to the magnitude: for negative numbers it is
+    inverted, since there the larger magnitude comes first.
+    """
+    rows += 0.0  # -0.0 and 0.0 are a tie
+    keys = _scratch("keys", rows.shape, torch.float64)
+    keys.copy_(rows).add_(_TINY)
+    if not is_finite:
+        keys.nan_to_num_(nan=_NAN, posinf=_INF, neginf=-_INF)
+    sign = rows.view(torch.int32).bitwise_right_shift_(31)
+    sign.bitwise_xor_(layout.places)
+    keys.view(torch.int64).add_(sign)
+    _sort(keys, layout)
+    rows.copy_(keys)
+    if not is_finite:
+        rows.masked_fill_(keys > _INF * 2, torch.nan)
+    places = order
+    if layout.used is not None:
+        places = _scratch("places", rows.shape, torch.int32)
+    places.copy_(keys.view(torch.int64))
+    sign = _scratch("sign", rows.shape, torch.int32)
+    torch.bitwise_right_shift(rows.view(torch.int32), 31, out=sign)
+    places.bitwise_xor_(sign).bitwise_and_(_PLACE_MASK)
+    if layout.used is not None:
+        torch.index_select(places, 1, layout.used, out=order)
+
+
+def _interpolate(
+    rows: Tensor, terms: list[_Term], layout: _Layout, is_finite: bool
+) -> Tensor:
+    """From sorted rows ``[l, N]`` to points ``[l, graphs * M]``."""
+    points = None
+    for i, (column, point, weight) in enumerate(terms):
+        term = _select(rows, column, f"term {i}")
+        if point is not None:  # sums of many values
+            term = term.double()
+        term *= weight
+        if not is_finite:
+            term.masked_fill_(weight == 0, 0)  # zero times infinity is nothing
+        if point is not None:
+            points = term.new_zeros(len(rows), len(layout.graphs) * layout.num_points)
+            points.scatter_add_(1, point.expand_as(term), term)
+        else:
+            points = term if points is None else points.add_(term)
+    return points
+
+
+def _new_points(src: Tensor, layout: _Layout) -> Tensor:
+    make = torch.empty if layout.has_all_graphs else torch.zeros
+    shape = (layout.num_graphs, src.shape[1], layout.num_points)
+    return make(shape, dtype=src.dtype)
+
+
+def _write_points(points: Tensor, out: Tensor, slices: slice, layout: _Layout) -> None:
+    points = points.view(len(points), len(layout.graphs), layout.num_points)
+    points = points.transpose(0, 1)
+    if layout.has_all_graphs:
+        out[:, slices] = points
+    else:
+        out[layout.graphs, slices] = points.to(out.dtype)
+
+
+class _Buffers(threading.local):
+    def __init__(self) -> None:
+        self.by_name: dict[str, Tensor] = {}
+
+
+_buffers = _Buffers()
+
+
+def _scratch(
+    name: str, shape: tuple[int, ...], dtype: torch.dtype = torch.float32
+) -> Tensor:
+    """Memory of this thread that is overwritten by the next use of the same name.
+
+    Fresh memory costs a page fault every few hundred elements, which is as much as the
+    sort itself, and for which threads wait for each other.
+    """
+    num_bytes = math.prod(shape) * dtype.itemsize
+    if num_bytes < _FREE_BYTES:
+        return torch.empty(shape, dtype=dtype)
+    buffer = _buffers.by_name.get(name)
+    if buffer is None or buffer.numel() < num_bytes:
+        buffer = torch.empty(num_bytes, dtype=torch.uint8)
+        if num_bytes <= _KEPT_BYTES:
+            _buffers.by_name[name] = buffer
+    return buffer[:num_bytes].view(dtype).view(shape)
+
+
+def _select(rows: Tensor, columns: Tensor, name: str) -> Tensor:
+    out = _scratch(name, (len(rows), len(columns)), rows.dtype)
+    return torch.index_select(rows, 1, columns, out=out)
+
+
+def _used_part(order: Tensor, layout: _Layout) -> Tensor:
+    """The part of the order that is in use, ``[L, num_used]``."""
+    num_slices = order.shape[1]
+    flat = order.view(-1)[: num_slices * layout.num_used]
+    return flat.view(num_slices, layout.num_used)
+
+
+def _sort(rows: Tensor, layout: _Layout) -> None:
+    """Sorts the graphs of each row ``[l, N]`` in place."""
+    rows = rows.numpy()
+    for size, elements in layout.groups:
+        rows[:, elements].reshape(len(rows), -1, size).sort(axis=-1)
+
+
+def _for_chunks(work: Callable[[slice], None], shape: tuple[int, int]) -> None:
+    """Calls ``work`` for all slices of ``[N, L]``, some at a time, in threads."""
+    num_elements, num_slices = shape
+    if num_slices == 0 or num_elements == 0:
+        return
+    num_threads = min(
+        torch.get_num_threads(),
+        num_slices,
+        max(1, num_slices * num_elements // _WORTH_THREADS),
+    )
+    step = min(max(1, _CHUNK // num_elements), -(-num_slices // num_threads))
+    chunks = [
+        slice(start, min(start + step, num_slices))
+        for start in range(0, num_slices, step)
+    ]
+    if torch.get_num_threads() == 1 or num_slices * num_elements < _WORTH_A_THREAD:
         for chunk in chunks:
             work(chunk)
         return
+    queue = iter(chunks)
 
-    queue = iter(reversed(chunks))  # the large graphs first
-
-    def drain() -> None:
+    @torch.no_grad()  # a setting of each thread
+    def drain(_: int) -> None:
         for chunk in queue:
             work(chunk)
 
-    helpers = [_pool().submit(drain) for _ in range(num_threads - 1)]
-    try:
-        drain()
-    finally:
-        for helper in helpers:
-            if not helper.cancel():
-                helper.result()
+    list(_pool().map(drain, range(num_threads)))
 
 
 _executor: ThreadPoolExecutor | None = None
 
 
 def _pool() -> ThreadPoolExecutor:
+    """Threads in which PyTorch does not start threads of its own."""
     global _executor
     if _executor is None:
-        _executor = ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="gswe_pyg")
+        num_workers = os.cpu_count() or 1
+        all_started = threading.Barrier(num_workers)
+        executor = ThreadPoolExecutor(
+            num_workers,
+            thread_name_prefix="gswe_pyg",
+            initializer=torch.set_num_threads,
+            initargs=(1,),
+        )
+        list(executor.map(lambda _: all_started.wait(), range(num_workers)))
+        # The number holds for the thread that sets it, and for all that start later.
+        torch.set_num_threads(torch.get_num_threads())
+        _executor = executor
     return _executor
 
 
