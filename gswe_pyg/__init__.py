@@ -1,7 +1,16 @@
 """Generalized Sliced-Wasserstein Embedding: a readout for PyTorch Geometric."""
 
 from gswe_pyg.aggr import GSWEAggregation
+from gswe_pyg.distance import gsw_distance, max_gsw_distance
+from gswe_pyg.losses import simclr_loss, simsiam_loss
 
 __version__ = "0.1.0"
 
-__all__ = ["GSWEAggregation", "__version__"]
+__all__ = [
+    "GSWEAggregation",
+    "__version__",
+    "gsw_distance",
+    "max_gsw_distance",
+    "simclr_loss",
+    "simsiam_loss",
+]

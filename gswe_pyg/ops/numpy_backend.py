@@ -26,12 +26,12 @@ DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 # stand in each other's way; and it should not exceed the cache by much.
 _CHUNK = 1 << 19
 
-# Elements that PyTorch itself processes without starting threads; fewer are done before
-# a thread of ours has woken up.
-_WORTH_A_THREAD = 1 << 15
+# Elements that keep a thread busy for long enough to be worth waking.
+_WORTH_A_THREAD = 1 << 17
 
-# Elements that keep a thread busy for long enough to use another one.
-_WORTH_THREADS = 1 << 17
+# Elements that PyTorch processes without starting threads of its own, which would take
+# longer than the work.
+_SERIAL_IN_TORCH = 1 << 15
 
 # Layouts of more elements than this are not remembered.
 _REMEMBERED_ELEMENTS = 1 << 20
@@ -42,7 +42,7 @@ _FREE_BYTES, _KEPT_BYTES = 1 << 16, 1 << 24
 # A float32 widened to float64 leaves 29 bits unused: here goes its place. One bit less,
 # so that the place does not round the value up on the way back.
 _PLACE_BITS = 28
-MAX_ELEMENTS = 1 << _PLACE_BITS
+_MAX_ELEMENTS = 1 << _PLACE_BITS
 _PLACE_MASK = (1 << (_PLACE_BITS + 1)) - 1
 
 # Too small to change a value other than zero, which it keeps clear of the denormal
@@ -160,6 +160,11 @@ def quantile(
     The order holds, for each slice, the element that each used sorted value came from.
     It has room for all elements; memory that is not needed is not touched.
     """
+    if with_order and src.shape[0] > _MAX_ELEMENTS:
+        raise ValueError(
+            f"The 'numpy' backend differentiates through at most {_MAX_ELEMENTS} "
+            f"elements (got {src.shape[0]}): use the 'torch' backend or smaller batches"
+        )
     layout = _layout(ptr, num_points, interpolation)
     out = _new_points(src, layout)
     order = torch.empty(src.shape if with_order else (0,), dtype=torch.int32)
@@ -350,14 +355,17 @@ def _for_chunks(work: Callable[[slice], None], shape: tuple[int, int]) -> None:
     num_threads = min(
         torch.get_num_threads(),
         num_slices,
-        max(1, num_slices * num_elements // _WORTH_THREADS),
+        max(1, num_slices * num_elements // _WORTH_A_THREAD),
     )
-    step = min(max(1, _CHUNK // num_elements), -(-num_slices // num_threads))
+    chunk = _CHUNK
+    if num_threads == 1 and torch.get_num_threads() > 1:
+        chunk = _SERIAL_IN_TORCH
+    step = min(max(1, chunk // num_elements), -(-num_slices // num_threads))
     chunks = [
         slice(start, min(start + step, num_slices))
         for start in range(0, num_slices, step)
     ]
-    if torch.get_num_threads() == 1 or num_slices * num_elements < _WORTH_A_THREAD:
+    if num_threads == 1:
         for chunk in chunks:
             work(chunk)
         return

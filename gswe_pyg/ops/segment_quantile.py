@@ -180,7 +180,7 @@ def _check_ptr(src: Tensor, ptr: Tensor) -> None:
         )
 
 
-def _check_weight(ptr: Tensor, weight: Tensor) -> None:
+def check_weight(ptr: Tensor, weight: Tensor) -> None:
     if not bool(((weight >= 0) & weight.isfinite()).all()):
         worst = weight[~((weight >= 0) & weight.isfinite())][0].item()
         raise ValueError(
@@ -235,7 +235,7 @@ def _weighted_kernel(
     src: Tensor, ptr: Tensor, weight: Tensor, num_points: int, interpolation: str
 ) -> Tensor:
     _check_ptr(src, ptr)
-    _check_weight(ptr, weight)
+    check_weight(ptr, weight)
     return torch_backend.weighted_quantile(src, ptr, weight, num_points, interpolation)
 
 
