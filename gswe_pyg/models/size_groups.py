@@ -43,19 +43,23 @@ class SizeGroups(NamedTuple):
         device: torch.device,
     ) -> "SizeGroups":
         """Groups the sets that ``index`` or ``ptr`` describe, one set if neither."""
-        index, sizes = _memberships(num_rows, index, ptr, dim_size, device)
+        if index is None and ptr is None:
+            ptr = torch.tensor([0, num_rows], device=device)
+        sizes = _sizes(num_rows, index, ptr, dim_size)
         num_sets, largest = len(sizes), int(sizes.max()) if len(sizes) > 0 else 0
         # Fewer blocks mean more padding, more blocks more launches: a small batch
         # is one block as it is, a larger one has a block for each multiple of eight.
         if num_sets * largest <= _ONE_BLOCK:
             sets, step = sizes.nonzero().squeeze(1), max(largest, 1)
+            perm = None if ptr is not None else _sorting(index)
         else:
             sets = torch.sort(sizes, stable=True).indices
             sets, step = sets[int((sizes == 0).sum()) :], 8
-            index = _positions(sets, num_sets)[index]
-        perm = None
-        if bool((index[1:] < index[:-1]).any()):
-            perm = torch.sort(index, stable=True).indices
+            places = _positions(sets, num_sets)
+            if ptr is not None:
+                perm = _sorting(places.repeat_interleave(sizes, output_size=num_rows))
+            else:
+                perm = _sorting(places[index])
         return cls(perm, _blocks(sizes[sets], step), num_sets, sets)
 
     def enter(self, x: Tensor) -> Tensor:
@@ -101,14 +105,17 @@ def _blocks(sizes: Tensor, step: int) -> list[Block]:
     return blocks
 
 
-def _memberships(
-    num_rows: int,
-    index: Tensor | None,
-    ptr: Tensor | None,
-    dim_size: int | None,
-    device: torch.device,
-) -> tuple[Tensor, Tensor]:
-    """The set of each row, and the size of each set."""
+def _sorting(index: Tensor) -> Tensor | None:
+    """The stable order that sorts an index, none if it is sorted."""
+    if bool((index[1:] >= index[:-1]).all()):
+        return None
+    return torch.sort(index, stable=True).indices
+
+
+def _sizes(
+    num_rows: int, index: Tensor | None, ptr: Tensor | None, dim_size: int | None
+) -> Tensor:
+    """The number of elements of each set."""
     if index is not None and index.numel() != num_rows:
         raise ValueError(
             f"'index' must name the set of every element "
@@ -121,14 +128,11 @@ def _memberships(
                 f"'ptr' must rise from 0 to the number of elements, {num_rows} "
                 f"(got {ptr.tolist()[:8]}{'...' if ptr.numel() > 8 else ''})"
             )
-        sets = torch.arange(len(sizes), device=device)
-        return sets.repeat_interleave(sizes, output_size=num_rows), sizes
-    if index is None:
-        index = torch.zeros(num_rows, dtype=torch.long, device=device)
+        return sizes
     needed = int(index.max()) + 1 if num_rows > 0 else 0
     if dim_size is not None and dim_size < needed:
         raise ValueError(
             f"'dim_size' must be at least {needed}, the number of sets that 'index' "
             f"names (got {dim_size})"
         )
-    return index, torch.bincount(index, minlength=dim_size or 0)
+    return torch.bincount(index, minlength=dim_size or 0)
