@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from gswe_pyg.models import PMA
+from gswe_pyg.testing import assert_readout
 
 SIZES = [0, 3, 1, 12, 0, 12, 7, 40, 0]
 
@@ -53,6 +54,11 @@ def test_pma_equals_attention_of_each_seed(sizes, heads):
             assert torch.equal(out[i], torch.zeros_like(out[i]))
         else:
             torch.testing.assert_close(out[i], pma_of_one_set(pma, x[index == i]))
+
+
+@pytest.mark.parametrize("heads", [1, 2])
+def test_pma_is_a_readout(heads):
+    assert_readout(lambda: PMA(4, num_seeds=3, heads=heads), in_channels=4)
 
 
 def test_pma_is_invariant_and_ignores_batch_mates():
