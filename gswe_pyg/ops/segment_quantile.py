@@ -6,6 +6,7 @@ from types import ModuleType
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 
 from gswe_pyg.ops import numpy_backend, torch_backend
 from gswe_pyg.ops.interpolation import INTERPOLATIONS
@@ -339,7 +340,12 @@ def _operator(
         direct = Direct.apply
 
     def call(*args):
-        return operator(*args) if torch.compiler.is_compiling() else direct(*args)
+        # Tracers use subclasses of tensors, in a backward pass without further notice.
+        is_traced = torch.compiler.is_compiling() or any(
+            isinstance(arg, Tensor) and type(arg) not in (Tensor, Parameter)
+            for arg in args
+        )
+        return operator(*args) if is_traced else direct(*args)
 
     return call
 

@@ -80,7 +80,8 @@ def adjoint(
     grad: Tensor, order: Tensor, ptr: Tensor, num_points: int, interpolation: str
 ) -> Tensor:
     """The transpose of :func:`apply`: from ``[B, L, M]`` to ``[N, L]``."""
-    out = grad.new_empty(order.shape)
+    # One slice after the other, as the other backend returns it.
+    out = grad.new_empty(order.shape[1], order.shape[0]).t()
     for bucket in _buckets(ptr, order.shape[1]):
         terms = _terms(bucket, num_points, interpolation)
         points = _accurate(grad[bucket.graphs, bucket.slices])
@@ -153,10 +154,18 @@ def _sorted_mass(weight: Tensor, position: Tensor, bucket: _Bucket) -> Tensor:
 def _drop_massless(
     src: Tensor, weight: Tensor, ptr: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Without the elements of mass zero, and the places of those that remain."""
+    """Without the elements of mass zero, and the places of those that remain.
+
+    They are ordered by mass in each graph, and a stable sort of their values keeps them
+    so where these are equal: the order of the rows must not decide on the order of
+    ties, which matters between elements of different mass.
+    """
     present = weight > 0
     num_before = torch.nn.functional.pad(present.cumsum(0), (1, 0))
-    return src[present], weight[present], num_before[ptr], present.nonzero()[:, 0]
+    places = present.nonzero()[:, 0]
+    places = places[weight[places].argsort(stable=True)]
+    places = places[torch.searchsorted(ptr, places, right=True).argsort(stable=True)]
+    return src[places], weight[places], num_before[ptr], places
 
 
 def _buckets(ptr: Tensor, num_slices: int) -> Iterator[_Bucket]:
@@ -166,7 +175,7 @@ def _buckets(ptr: Tensor, num_slices: int) -> Iterator[_Bucket]:
     for exponent in np.unique(exponents[sizes > 0]):
         graphs = np.flatnonzero((exponents == exponent) & (sizes > 0))
         width = int(sizes[graphs].max())
-        graph_step = max(1, _BUDGET // (width * num_slices))
+        graph_step = max(1, _BUDGET // (width * max(1, num_slices)))
         slice_step = max(1, _BUDGET // width)
         for a in range(0, len(graphs), graph_step):
             part = graphs[a : a + graph_step]

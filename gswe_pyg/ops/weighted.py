@@ -65,9 +65,9 @@ def _between(
         per_cumulative, per_mass = 2.0 * num_points, -1.0 * num_points
         per_total = 2 * m + 1
     else:
-        share = (sizes / (sizes + 1)).double()[:, None, None]
-        per_cumulative, per_mass = share * (num_points + 1), 0.0
-        per_total = m + 1
+        size = sizes.to(mass.dtype)[:, None, None]
+        per_cumulative, per_mass = size * (num_points + 1), 0.0
+        per_total = (size + 1) * (m + 1)
     knots = per_cumulative * cumulative + per_mass * mass
     wanted = per_total * cumulative[..., -1:]
 
@@ -76,8 +76,9 @@ def _between(
     lower = lower.minimum(last - 1).clamp(min=0)
     upper = (lower + 1).minimum(last)
     low, high = knots.gather(-1, lower), knots.gather(-1, upper)
-    inverse_gap = (1 / (high - low)).where(upper > lower, 0)
-    fraction = (wanted - low) * inverse_gap
+    # None for a single element, or where a mass vanishes beside the total.
+    gap = (high - low).where(high > low, torch.inf)
+    fraction, inverse_gap = (wanted - low) / gap, 1 / gap
     if interpolation == "linear":  # constant beyond the outer knots
         inverse_gap = inverse_gap.where((fraction >= 0) & (fraction <= 1), 0)
         fraction = fraction.clamp(0, 1)
