@@ -308,7 +308,9 @@ def _sort_by_set(
         weight = None if weight is None else weight.index_select(0, order)
     if dim_size is None:
         dim_size = int(index[-1]) + 1 if num_elements > 0 else 0
-    if not torch.compiler.is_compiling() and num_elements > 0:
+    if torch.compiler.is_compiling():
+        torch._check(dim_size >= 0)  # may come from the values of 'index'
+    elif num_elements > 0:
         if index[0] < 0:
             raise ValueError(f"'index' must not be negative (got {index[0].item()})")
         if index[-1] >= dim_size:
