@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gswe_pyg.ops.interpolation import neighbours, overlaps
+from gswe_pyg.ops.interpolation import Neighbours, neighbours, overlaps
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -32,6 +32,9 @@ _WORTH_A_THREAD = 1 << 17
 # Elements that PyTorch processes without starting threads of its own, which would take
 # longer than the work.
 _SERIAL_IN_TORCH = 1 << 15
+
+# Entries of a table of positions: at most 4 MiB are kept for each number of points.
+_TABLE_ENTRIES = 1 << 16
 
 # Layouts of more elements than this are not remembered.
 _REMEMBERED_ELEMENTS = 1 << 20
@@ -87,8 +90,9 @@ class _Layout:
             for i, size in enumerate(distinct.tolist())
         ]
 
-    @cached_property
-    def terms(self) -> list[_Term]:
+        self.terms = self._terms()
+
+    def _terms(self) -> list[_Term]:
         """The interpolation of all graphs as a sum of terms."""
         if self.interpolation == "barycentric":
             graph, column, point, weight = overlaps(self.sizes, self.num_points)
@@ -96,13 +100,11 @@ class _Layout:
             point += graph * self.num_points
             arrays = [(column, torch.from_numpy(point), weight)]
         else:
-            sizes, which = np.unique(self.sizes, return_inverse=True)
-            near = neighbours(sizes, self.num_points, self.interpolation)
-            near = [array[which] for array in near]
+            near = _neighbours(self.sizes, self.num_points, self.interpolation)
             first = self.starts[:, None]
-            arrays = [(first + near[0], None, near[2])]
-            if near[3].any():
-                arrays.append((first + near[1], None, near[3]))
+            arrays = [(first + near.lower, None, near.lower_weight)]
+            if near.upper_weight.any():
+                arrays.append((first + near.upper, None, near.upper_weight))
         return [
             (
                 torch.from_numpy(column.reshape(-1)),
@@ -114,12 +116,15 @@ class _Layout:
 
     @cached_property
     def used(self) -> Tensor | None:
-        """The sorted elements that have a term; :obj:`None` if more than half have."""
+        """The sorted elements that have a term, where these are but a few; otherwise
+        :obj:`None`, which stands for all of them."""
+        num_terms = sum(len(column) for column, _, _ in self.terms)
+        if 2 * num_terms > self.num_elements:
+            return None
         is_used = torch.zeros(self.num_elements, dtype=torch.bool)
         for column, _, _ in self.terms:
             is_used[column] = True
-        used = is_used.nonzero()[:, 0]
-        return used if 2 * len(used) <= self.num_elements else None
+        return is_used.nonzero()[:, 0]
 
     @property
     def num_used(self) -> int:
@@ -133,6 +138,21 @@ class _Layout:
         rank = torch.empty(self.num_elements, dtype=torch.long)
         rank[self.used] = torch.arange(len(self.used))
         return [(rank[column], *rest) for column, *rest in self.terms]
+
+
+def _neighbours(sizes: np.ndarray, num_points: int, interpolation: str) -> Neighbours:
+    """As :func:`neighbours`, looked up in a table where sets and table are small."""
+    largest = int(sizes.max(initial=1))
+    if largest * num_points > _TABLE_ENTRIES:
+        return neighbours(sizes, num_points, interpolation)
+    num_rows = 1 << (largest - 1).bit_length()
+    table = _neighbours_table(num_rows, num_points, interpolation)
+    return Neighbours(*(array[sizes - 1] for array in table))
+
+
+@lru_cache(maxsize=16)
+def _neighbours_table(num_rows: int, num_points: int, interpolation: str) -> Neighbours:
+    return neighbours(np.arange(1, num_rows + 1), num_points, interpolation)
 
 
 def _layout(ptr: Tensor, num_points: int, interpolation: str) -> _Layout:
@@ -191,12 +211,12 @@ def apply(
     """Interpolates the values of ``src`` in a given order instead of a sorted one."""
     layout = _layout(ptr, num_points, interpolation)
     out = _new_points(src, layout)
-    used_order = _used_part(order, layout)
+    used_order, terms = _used_part(order, layout), layout.terms_of_used
 
     def work(slices: slice) -> None:
         rows = src[:, slices].t().float().gather(1, used_order[slices].long())
         is_finite = math.isfinite(rows.sum())
-        points = _interpolate(rows, layout.terms_of_used, layout, is_finite)
+        points = _interpolate(rows, terms, layout, is_finite)
         _write_points(points, out, slices, layout)
 
     _for_chunks(work, src.shape)
@@ -209,7 +229,7 @@ def adjoint(
     """The transpose of :func:`apply`: from ``[B, L, M]`` to ``[N, L]``."""
     layout = _layout(ptr, num_points, interpolation)
     num_elements, num_slices = order.shape
-    used_order = _used_part(order, layout)
+    used_order, terms = _used_part(order, layout), layout.terms_of_used
     # The layout that linear slicers produce, and multiply by in their own backward.
     out = torch.empty(num_slices, num_elements, dtype=torch.float32)
 
@@ -223,7 +243,7 @@ def adjoint(
         points = points.transpose(0, 1)
         points = _scratch("points", points.shape).copy_(points).flatten(1)
         used = _scratch("used", (len(points), layout.num_used)).zero_()
-        for column, point, weight in layout.terms_of_used:
+        for column, point, weight in terms:
             term = points if point is None else points.index_select(1, point)
             term = torch.mul(term, weight, out=_scratch("term", term.shape))
             used.index_add_(1, column, term)
