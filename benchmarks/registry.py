@@ -46,12 +46,25 @@ def _gswe(
         slicer="identity",
         interpolation=interpolation,
     )
-    # SimCLR compares embeddings by inner products, on which a reference far from
-    # the origin weighs more than the set does; at the paper's learning rate it
-    # would stay there.
-    with torch.no_grad():
-        readout.points.mul_(0.1)
+    _move_towards_origin(readout.points)
     return readout
+
+
+def _pma_near_origin(channels: int, points: int, references: int) -> PMA:
+    # What GSWE's reference is to it, seeds and biases are to PMA.
+    readout = PMA(channels, points, references)
+    biases = [lin.bias for lin in (readout.lin_q, readout.lin_kv, readout.lin_out)]
+    _move_towards_origin(readout.seed, *biases)
+    return readout
+
+
+@torch.no_grad()
+def _move_towards_origin(*parameters: torch.Tensor) -> None:
+    # SimCLR compares embeddings by inner products, on which a constant far from the
+    # origin weighs more than the set does; at the paper's learning rate it would
+    # stay there.
+    for parameter in parameters:
+        parameter.mul_(0.1)
 
 
 #: Called as ``build(channels, points, references)``, where ``points`` counts the
@@ -60,6 +73,7 @@ READOUTS: Registry = Registry(
     "readout",
     mean=lambda channels, points, references: MeanAggregation(),
     pma=PMA,
+    pma_near_origin=_pma_near_origin,
     gswe_linear=partial(_gswe, "linear"),
     gswe_barycentric=partial(_gswe, "barycentric"),
 )

@@ -9,15 +9,20 @@ from benchmarks.tables import markdown, mean_and_deviation, paired_difference
 LABELS = {
     "mean": "mean",
     "pma": "PMA",
+    "pma_near_origin": "PMA, near origin",
     "gswe_linear": "GSWE, linear",
     "gswe_barycentric": "GSWE, barycentric",
 }
 COLORS = {
-    "mean": "0.45",
+    "mean": "0.6",
     "pma": "tab:orange",
+    "pma_near_origin": "tab:red",
     "gswe_linear": "tab:blue",
     "gswe_barycentric": "tab:green",
 }
+# Lines that may lie on each other.
+LINES = {"gswe_barycentric": "--", "pma_near_origin": ":"}
+RIVALS = ("pma", "pma_near_origin")
 LOSS_LABELS = {"simclr": "SimCLR", "simsiam": "SimSiam"}
 AXES = ("readout", "loss", "points", "seed")
 
@@ -99,7 +104,7 @@ def _part(protocol: str, group: list[Record], cells: Cells, figure: str) -> str:
     differences = _differences(cells)
     if differences:
         parts.append(
-            "Accuracy minus that of PMA with as many points and the same seed, in "
+            "Differences of accuracies with as many points and the same seed, in "
             "percentage points, mean ± half-width of its 95 % interval:"
         )
         parts.append(differences)
@@ -130,21 +135,23 @@ def _accuracies(cells: Cells, loss: str) -> str:
 def _differences(cells: Cells) -> str:
     rows = []
     for loss in cells.losses:
-        for readout in cells.readouts:
-            if readout in {"mean", "pma"}:
-                continue
-            row = [
-                paired_difference(
-                    cells.accuracies(readout, loss, points),
-                    cells.accuracies("pma", loss, points),
-                )
-                for points in cells.points
-            ]
-            if any(row):
-                rows.append([f"{_label(readout)}, {LOSS_LABELS.get(loss, loss)}", *row])
+        for rival in RIVALS:
+            for readout in cells.readouts:
+                if not readout.startswith("gswe"):
+                    continue
+                row = [
+                    paired_difference(
+                        cells.accuracies(readout, loss, points),
+                        cells.accuracies(rival, loss, points),
+                    )
+                    for points in cells.points
+                ]
+                if any(row):
+                    pair = f"({_label(readout)}) - ({_label(rival)})"
+                    rows.append([f"{LOSS_LABELS.get(loss, loss)}: {pair}", *row])
     if not rows:
         return ""
-    return markdown(["readout, loss \\ points", *map(str, cells.points)], rows)
+    return markdown(["difference \\ points", *map(str, cells.points)], rows)
 
 
 def _costs(cells: Cells) -> str:
@@ -164,7 +171,7 @@ def draw(cells: Cells, path: Path) -> None:
     from matplotlib.figure import Figure  # slow to import, and workers do not draw
 
     figure = Figure(figsize=(4.2 * len(cells.losses), 3.4), layout="constrained")
-    panels = figure.subplots(1, len(cells.losses), sharey=True, squeeze=False)[0]
+    panels = figure.subplots(1, len(cells.losses), squeeze=False)[0]
     for panel, loss in zip(panels, cells.losses, strict=True):
         for readout in cells.readouts:
             _draw_line(panel, cells, readout, loss)
@@ -180,7 +187,11 @@ def draw(cells: Cells, path: Path) -> None:
 
 
 def _draw_line(panel, cells: Cells, readout: str, loss: str) -> None:
-    style = {"label": _label(readout), "color": COLORS.get(readout)}
+    style = {
+        "label": _label(readout),
+        "color": COLORS.get(readout),
+        "linestyle": LINES.get(readout, "-"),
+    }
     found = {
         points: [100 * a for a in cells.accuracies(readout, loss, points).values()]
         for points in cells.points
@@ -191,7 +202,7 @@ def _draw_line(panel, cells: Cells, readout: str, loss: str) -> None:
     middles = [mean(values) for values in found.values()]
     spreads = [stdev(values) if len(values) > 1 else 0.0 for values in found.values()]
     if readout == "mean":  # it has no points: a level for all of them
-        panel.axhline(middles[0], linestyle="--", **style)
+        panel.axhline(middles[0], **style)
         return
     lows = [middle - spread for middle, spread in zip(middles, spreads, strict=True)]
     # A deviation may reach beyond 100 %, an accuracy may not.

@@ -51,7 +51,7 @@ def test_parameters_are_those_of_backbone_and_readout():
 
     assert count("mean") == backbone
     assert count("gswe_linear") == count("gswe_barycentric") == backbone + 4
-    assert count("pma") == backbone + 4 + 2 + 4 + 2
+    assert count("pma") == count("pma_near_origin") == backbone + 4 + 2 + 4 + 2
 
 
 def test_barycentric_gswe_with_one_point_learns_as_mean_pooling_does():
@@ -160,7 +160,7 @@ def test_report(tmp_path):
     ]
     assert ["mean", "70.0 ± 14.1", ""] in rows
     assert ["GSWE, linear", "", "95.0 ± 7.1"] in rows
-    assert ["GSWE, linear, SimCLR", "", "+35.0 ± 9.8"] in rows
+    assert ["SimCLR: (GSWE, linear) - (PMA)", "", "+35.0 ± 9.8"] in rows
     assert "4,417" in text
     assert "epochs=50" in text
     # Another number of epochs is another part with its own figure.
