@@ -268,6 +268,7 @@ def _sort_with_order(
     keys.copy_(rows).add_(_TINY)
     if not is_finite:
         keys.nan_to_num_(nan=_NAN, posinf=_INF, neginf=-_INF)
+        rows.masked_fill_(rows.isnan(), torch.nan)  # which has a sign
     sign = rows.view(torch.int32).bitwise_right_shift_(31)
     sign.bitwise_xor_(layout.places)
     keys.view(torch.int64).add_(sign)
