@@ -120,7 +120,8 @@ def assert_permutation_invariant(
     order = torch.randperm(len(batch.x), generator=_generator(seed))
     order = order[batch.index[order].argsort(stable=True)]
     # Rounded, many elements are equal, or equal in some features.
-    for batch in (batch, batch._replace(x=batch.x.round())):
+    for x in (batch.x, batch.x.round()):
+        batch = batch._replace(x=x)
         _assert_close(
             batch.select(order).call(module),
             batch.call(module),
