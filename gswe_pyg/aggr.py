@@ -180,7 +180,7 @@ class GSWEAggregation(Aggregation):
         out = out.masked_fill(is_empty, 0)
 
         if self.encode_size:
-            size = _log_size(ptr, weight).to(out.dtype)
+            size = _log_size(ptr, weight, out.dtype).to(out.dtype)
             size = size.view(-1, *[1] * (out.dim() - 1)).expand(*out.shape[:-1], 1)
             out = torch.cat([out, size], dim=-1)
         if self.lin is not None:
@@ -322,11 +322,13 @@ def _sort_by_set(
     return x, torch.searchsorted(index, sets), weight
 
 
-def _log_size(ptr: Tensor, weight: Tensor | None) -> Tensor:
+def _log_size(ptr: Tensor, weight: Tensor | None, dtype: torch.dtype) -> Tensor:
     size = ptr.diff()
+    dtype = torch.promote_types(dtype, torch.float)  # half precision cannot count
     if weight is None:
-        return size.clamp(min=1).log()
+        return size.clamp(min=1).to(dtype).log()
     sets = torch.arange(size.numel(), device=ptr.device)
     index = sets.repeat_interleave(size, output_size=weight.numel())
+    weight = weight.to(dtype)
     total = scatter(weight, index, dim=0, dim_size=size.numel(), reduce="sum")
     return total.masked_fill(size == 0, 1).log()

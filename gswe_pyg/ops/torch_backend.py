@@ -83,10 +83,10 @@ def adjoint(
     # One slice after the other, as the other backend returns it.
     out = grad.new_empty(order.shape[1], order.shape[0]).t()
     for bucket in _buckets(ptr, order.shape[1]):
-        terms = _terms(bucket, num_points, interpolation)
         points = _accurate(grad[bucket.graphs, bucket.slices])
+        terms = _terms(bucket, num_points, interpolation, points.dtype)
         picked = points.gather(-1, _over_slices(terms.point, points))
-        picked = picked * terms.weight[:, None].to(picked.dtype)
+        picked = picked * terms.weight[:, None]
         shape = (*points.shape[:2], bucket.mask.shape[1])
         sorted_grad = picked.new_zeros(shape).scatter_add_(
             -1, _over_slices(terms.column, points), picked
@@ -206,10 +206,12 @@ def _unsort(values: Tensor, position: Tensor) -> Tensor:
 def _interpolate(
     values: Tensor, bucket: _Bucket, num_points: int, interpolation: str
 ) -> Tensor:
-    terms = _terms(bucket, num_points, interpolation)
     dtype, values = values.dtype, _accurate(values)
+    if interpolation == "barycentric" and values.device.type != "mps":
+        values = values.double()  # sums of many values
+    terms = _terms(bucket, num_points, interpolation, values.dtype)
     picked = values.gather(-1, _over_slices(terms.column, values))
-    weight = terms.weight[:, None].to(picked.dtype)
+    weight = terms.weight[:, None]
     picked = (picked * weight).where(weight != 0, 0)  # also where it is infinite
     if interpolation != "barycentric":
         lower, upper = picked.chunk(2, dim=-1)
@@ -219,23 +221,25 @@ def _interpolate(
     return out.to(dtype)
 
 
-def _terms(bucket: _Bucket, num_points: int, interpolation: str) -> _Terms:
+def _terms(
+    bucket: _Bucket, num_points: int, interpolation: str, dtype: torch.dtype
+) -> _Terms:
     to = {"device": bucket.sizes.device}
     if interpolation != "barycentric":
         near = neighbours(bucket.sizes.cpu().numpy(), num_points, interpolation)
         columns = np.concatenate([near.lower, near.upper], axis=-1)
         weights = np.concatenate([near.lower_weight, near.upper_weight], axis=-1)
         points = torch.arange(num_points, **to).repeat(len(columns), 2)
-        return _Terms(
-            torch.as_tensor(columns, **to), points, torch.as_tensor(weights, **to)
-        )
+        # Rounded before they are moved: not every device knows float64.
+        weights = torch.as_tensor(weights).to(dtype).to(**to)
+        return _Terms(torch.as_tensor(columns, **to), points, weights)
     # In units of 1 / (n M), all breakpoints are integers.
     size = bucket.sizes[:, None]
     place = torch.arange(1, bucket.mask.shape[1] + 1, **to)
     ends = (place * num_points).where(bucket.mask, size * num_points)
     bins = torch.arange(1, num_points + 1, **to) * size
     width, column, point, _ = merge_breakpoints(ends, bins)
-    return _Terms(column, point, width / size)
+    return _Terms(column, point, width.to(dtype) / size)
 
 
 def _over_slices(index: Tensor, values: Tensor) -> Tensor:
