@@ -530,8 +530,13 @@ def _gradcheck(
 
 
 def _assert_close(actual: Tensor, expected: Tensor, claim: str, **options: Any) -> None:
+    # NaN is reported by `assert_handles_empty`, not as a difference to itself.
     torch.testing.assert_close(
-        actual, expected, **options, msg=lambda detail: f"{claim}. {detail}"
+        actual,
+        expected,
+        **options,
+        equal_nan=True,
+        msg=lambda detail: f"{claim}. {detail}",
     )
 
 

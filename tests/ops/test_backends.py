@@ -332,9 +332,7 @@ def test_more_elements_than_a_key_has_room_for(monkeypatch):
     monkeypatch.setattr(numpy_backend, "_MAX_ELEMENTS", len(src) - 1)
     with backend("numpy"):
         segment_quantile(src, ptr, 3)
-        message = (
-            rf"at most {len(src) - 1} elements \(got {len(src)}\): use"
-        )
+        message = rf"at most {len(src) - 1} elements \(got {len(src)}\): use"
         with pytest.raises(ValueError, match=message):
             segment_quantile(src.requires_grad_(), ptr, 3)
 
