@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tqdm import tqdm
 
 from benchmarks import provenance, speed_report
 from benchmarks.speed_contenders import CONTENDERS, FLOORS, OURS, PADDED, SORT_FLOOR
 from benchmarks.speed_end_to_end import SETTINGS, Setting, time_epochs
 from benchmarks.speed_memory import peak_memory
 from benchmarks.speed_shapes import GROWTH, SIX, SKEWED, Shape
-from benchmarks.speed_timing import Record, time_shape
+from benchmarks.speed_timing import Bystanders, Record, bar, time_shape
 
 HERE = Path(__file__).resolve().parent
 RESULTS, QUICK_RESULTS = HERE / "results", Path("results-quick")
@@ -45,7 +44,9 @@ def main(argv: list[str]) -> int:
     start = time.perf_counter()
     folder.mkdir(parents=True, exist_ok=True)
     for part, records in _parts(arguments):
-        _write(path, part, list(records), arguments.seed)
+        bystanders = Bystanders()
+        records = list(records)
+        _write(path, part, records, arguments.seed, bystanders.share())
     print(f"\n{speed_report.render(_read(path), folder)}\n")
     print(f"results: {path}, done in {time.perf_counter() - start:.0f} s")
     return 0
@@ -68,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--data", type=Path, metavar="DIR", help="of OGB (default: data/ogb)")
     add("--hidden", type=int, metavar="N", help="channels of the GIN")
     add("--batch-size", type=int, default=32, metavar="N", help="molecules at a time")
-    add("--batches", type=int, default=100, metavar="N", help="timed for each readout")
+    add("--batches", type=int, default=40, metavar="N", help="timed for each readout")
     return parser
 
 
@@ -106,23 +107,26 @@ def _time_shapes(
     budget: float,
     seed: int,
 ) -> Iterator[Record]:
-    for shape in tqdm(list(shapes), desc=label, unit="shape"):
+    for shape in bar(list(shapes), label, "shape"):
         yield from time_shape(shape, names, rounds, budget, seed)
 
 
 def _measure_memory(threads: int, seed: int) -> Iterator[Record]:
     names = [name for name in CONTENDERS if name not in FLOORS]
     tasks = [(shape, name) for shape in (SKEWED, MEMORY_SHAPE) for name in names]
-    for shape, name in tqdm(tasks, desc="memory", unit="process"):
+    for shape, name in bar(tasks, "memory", "process"):
         yield peak_memory(shape, name, threads, seed)
 
 
-def _write(path: Path, part: str, records: list[Record], seed: int) -> None:
+def _write(
+    path: Path, part: str, records: list[Record], seed: int, busy: float
+) -> None:
     """Replaces one part of the results, and leaves what other runs have measured."""
     results = _read(path) if path.exists() else {}
     results[part] = {
         "seed": seed,
         "threads": torch.get_num_threads(),
+        "busy": round(busy, 3),
         "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "commit": provenance.commit(),
         "versions": provenance.versions() | _peer_versions(),

@@ -27,15 +27,14 @@ from torch.nn import (
 from torch_geometric.data import Batch, Data
 from torch_geometric.nn import GINEConv, MeanAggregation
 from torch_geometric.nn.aggr import Aggregation, SetTransformerAggregation
-from tqdm import tqdm
 
-from benchmarks.speed_timing import Record, no_garbage_collection
+from benchmarks.speed_timing import Record, bar, no_garbage_collection
 from gswe_pyg import GSWEAggregation
 from gswe_pyg.datasets import load_ogb
 
 NUM_POINTS = 8
 NUM_MOLECULES = 32_901  # the training part of ogbg-molhiv
-WARM_UP = 5
+WARM_UP = 3
 
 
 class Setting(NamedTuple):
@@ -155,7 +154,7 @@ def _time_steps(
         steps[name] = _make_step(GIN(columns, setting.hidden, build(setting.hidden)))
     order, names = random.Random(seed), list(READOUTS)
     label = f"GIN, {setting.hidden} channels, batches of {setting.batch_size}"
-    for i in tqdm(range(-WARM_UP, num_batches), desc=label, unit="batch"):
+    for i in bar(range(-WARM_UP, num_batches), label, "batch"):
         start = max(i, 0) * setting.batch_size
         chosen = [
             graphs[j % len(graphs)] for j in range(start, start + setting.batch_size)

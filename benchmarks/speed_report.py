@@ -61,12 +61,17 @@ def verdicts(results: Results) -> str:
 
 
 def _origin(results: Results) -> str:
-    first = next(iter(results.values()))
-    versions = ", ".join(f"{name} {v}" for name, v in first["versions"].items())
-    return (
-        f"Measured with {first['threads']} threads, seed {first['seed']}, commit "
-        f"{first['commit']} ({versions}). Median of interleaved calls."
+    lines = []
+    for name, part in results.items():
+        line = f"{name}: {part['threads']} threads, seed {part['seed']}"
+        line += f", commit {part['commit']}"
+        if name != "memory":
+            line += f", {part['busy']:.0%} of the processors taken by others"
+        lines.append(f"- {line}")
+    versions = " ".join(
+        f"{name} {number}," for name, number in part["versions"].items()
     )
+    return "\n".join([f"Medians of interleaved calls; {versions[:-1]}.", "", *lines])
 
 
 def _times(part: str, results: Results) -> str:
@@ -175,10 +180,11 @@ def _end_to_end(records: list[Record]) -> str:
         )
     header = ["readout", "channels", "batch", "ms a step", "s an epoch", "of mean"]
     steps, source = records[0]["steps_timed"], records[0]["data"]
-    return (
+    title = (
         f"Training of a GIN with five layers ({source}, {steps} steps each, "
-        f"interleaved, scaled to the epoch, collating not included):\n\n{markdown(header, rows)}"
+        f"interleaved, scaled to the epoch, collating not included):"
     )
+    return f"{title}\n\n{markdown(header, rows)}"
 
 
 def _same(a: Record, b: Record) -> bool:

@@ -7,13 +7,16 @@ than the kernel remembers layouts of, as in training on shuffled data.
 
 import gc
 import random
+import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from statistics import median, quantiles
 from typing import Any
 
+import psutil
 import torch
+from tqdm import tqdm
 
 from benchmarks.speed_contenders import CONTENDERS, FLOORS, Contender, prepare
 from benchmarks.speed_shapes import Batch, Shape, make_batch
@@ -106,6 +109,34 @@ def _time(name: str, readout: Any, batch: Batch, train: bool) -> float:
         end = time.perf_counter()
     del result
     return end - start
+
+
+def bar(items: Sequence[Any], label: str, unit: str) -> Iterable[Any]:
+    """A progress bar; in a log file it is written seldom."""
+    interval = 0.2 if sys.stderr.isatty() else 30
+    return tqdm(items, desc=label, unit=unit, mininterval=interval)
+
+
+class Bystanders:
+    """How much of the processors other processes take, from now on.
+
+    Where that is much, those that use many threads suffer more than those that use
+    one: better to measure again.
+    """
+
+    def __init__(self) -> None:
+        self.start, self.busy = time.perf_counter(), self._busy_seconds()
+
+    def share(self) -> float:
+        busy = self._busy_seconds() - self.busy
+        wall = time.perf_counter() - self.start
+        return max(0.0, busy / (wall * psutil.cpu_count()))
+
+    @staticmethod
+    def _busy_seconds() -> float:
+        everyone = psutil.cpu_times()
+        idle = everyone.idle + getattr(everyone, "iowait", 0.0)
+        return sum(everyone) - idle - time.process_time()
 
 
 @contextmanager

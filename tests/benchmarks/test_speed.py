@@ -116,7 +116,7 @@ def test_whole_command(tiny, tmp_path, capsys):
     assert list(results) == [*speed.PARTS, "end_to_end"]
     for part in results.values():
         assert part["seed"] == 0
-        assert {"threads", "time", "commit", "versions"} <= part.keys()
+        assert {"threads", "busy", "time", "commit", "versions"} <= part.keys()
     assert results["end_to_end"]["records"][0]["data"] == "generated"
 
     for name in ("speed.png", "speed_growth.png"):
@@ -139,7 +139,7 @@ def test_whole_command(tiny, tmp_path, capsys):
 def test_a_part_alone_leaves_the_others(tiny, tmp_path):
     kept = {"memory": {"kept": True}}
     (tmp_path / "speed.json").write_text(json.dumps(kept))
-    speed._write(tmp_path / "speed.json", "skewed", [], seed=1)
+    speed._write(tmp_path / "speed.json", "skewed", [], seed=1, busy=0.0)
     results = json.loads((tmp_path / "speed.json").read_text())
     assert results["memory"] == kept["memory"]
     assert results["skewed"]["records"] == []
