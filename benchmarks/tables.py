@@ -12,15 +12,19 @@ def mean_and_deviation(values: Sequence[float], scale: float = 100.0) -> str:
 
 
 def paired_difference(ours: dict[int, float], theirs: dict[int, float]) -> str:
-    """``+1.2 ± 0.3``: the mean of the differences seed by seed, in points, with the
-    half-width of its 95 % interval (normal approximation)."""
+    """``+1.2 ± 0.3 (8/1/1)``: the mean of the differences seed by seed, in points,
+    the half-width of its 95 % interval (normal approximation), and the seeds that are
+    better, equal and worse: a mean may come from a single one of them."""
     differences = [100 * (ours[seed] - theirs[seed]) for seed in ours if seed in theirs]
     if not differences:
         return ""
+    better = sum(difference > 0 for difference in differences)
+    worse = sum(difference < 0 for difference in differences)
+    counts = f"({better}/{len(differences) - better - worse}/{worse})"
     if len(differences) == 1:
-        return f"{differences[0]:+.1f}"
+        return f"{differences[0]:+.1f} {counts}"
     half = 1.96 * stdev(differences) / math.sqrt(len(differences))
-    return f"{mean(differences):+.1f} ± {half:.1f}"
+    return f"{mean(differences):+.1f} ± {half:.1f} {counts}"
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

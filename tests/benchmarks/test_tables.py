@@ -8,8 +8,8 @@ def test_mean_and_deviation():
 
 def test_paired_difference_uses_common_seeds():
     ours, theirs = {0: 0.9, 1: 1.0, 5: 0.1}, {0: 0.8, 1: 0.7, 9: 0.0}
-    assert paired_difference(ours, theirs) == "+20.0 ± 19.6"
-    assert paired_difference({0: 0.5}, {0: 0.75}) == "-25.0"
+    assert paired_difference(ours, theirs) == "+20.0 ± 19.6 (2/0/0)"
+    assert paired_difference({0: 0.5}, {0: 0.75}) == "-25.0 (0/0/1)"
     assert paired_difference({0: 0.5}, {1: 0.75}) == ""
 
 
