@@ -228,7 +228,7 @@ def test_mean_passes(check):
 def test_mistakes_are_found(check, aggr, message):
     with pytest.raises(AssertionError, match=message):
         check(aggr, 4)
-    with pytest.raises(AssertionError, match=" (should|raised) "):
+    with pytest.raises(AssertionError, match=r" (should|raised) "):
         assert_readout(aggr, 4)
 
 
