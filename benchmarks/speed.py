@@ -13,7 +13,14 @@ from typing import Any
 import torch
 
 from benchmarks import provenance, speed_report
-from benchmarks.speed_contenders import CONTENDERS, FLOORS, OURS, PADDED, SORT_FLOOR
+from benchmarks.speed_contenders import (
+    CONTENDERS,
+    FLOORS,
+    OURS,
+    OURS_BY_SLICES,
+    PADDED,
+    SORT_FLOOR,
+)
 from benchmarks.speed_end_to_end import SETTINGS, Setting, time_epochs
 from benchmarks.speed_memory import peak_memory
 from benchmarks.speed_shapes import GROWTH, SIX, SKEWED, Shape
@@ -112,7 +119,7 @@ def _time_shapes(
 
 
 def _measure_memory(threads: int, seed: int) -> Iterator[Record]:
-    names = [name for name in CONTENDERS if name not in FLOORS]
+    names = [name for name in CONTENDERS if name not in (*FLOORS, OURS_BY_SLICES)]
     tasks = [(shape, name) for shape in (SKEWED, MEMORY_SHAPE) for name in names]
     for shape, name in bar(tasks, "memory", "process"):
         yield peak_memory(shape, name, threads, seed)

@@ -5,7 +5,7 @@ from typing import Any
 
 from benchmarks import speed_bars, speed_figures
 from benchmarks.report import replace_part
-from benchmarks.speed_contenders import CONTENDERS, FLOORS, OURS
+from benchmarks.speed_contenders import CONTENDERS, OURS
 from benchmarks.speed_shapes import GROWTH, Shape
 from benchmarks.speed_timing import MODES, Record
 from benchmarks.tables import markdown
@@ -138,7 +138,7 @@ def _memory(records: list[Record]) -> str:
     rows = [
         [_label(name), *(_peak(_find(records, shape, name)) for shape in shapes)]
         for name in CONTENDERS
-        if name not in FLOORS
+        if any(r["contender"] == name for r in records)
     ]
     table = markdown(["peak extra memory", *map(str, shapes)], rows)
     return f"In multiples of the slice matrix, forward and backward:\n\n{table}"
