@@ -136,7 +136,7 @@ def weighted_adjoint(
         picked = points.gather(-1, terms.point)
         grad_values = torch.zeros_like(mass)
         grad_values.scatter_add_(-1, terms.column, picked * terms.weight)
-        picked *= values.double().gather(-1, terms.column)
+        picked = picked * values.double().gather(-1, terms.column)
         grad_mass = terms.mass_gradient(picked)
         elements = present[bucket.index[bucket.mask]]
         grad_values = _unsort(grad_values, position).mT[bucket.mask]

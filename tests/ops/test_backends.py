@@ -25,6 +25,13 @@ def ragged(sizes=SIZES, num_slices=6, dtype=torch.float32, seed=0):
     return src, torch.tensor([0, *sizes]).cumsum(0)
 
 
+@pytest.fixture
+def restore_threads():
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
 def bits(value: int) -> float:
     return torch.tensor([value], dtype=torch.int64).int().view(torch.float32).item()
 
@@ -164,7 +171,9 @@ def test_padding_at_most_doubles_the_elements(sizes):
 
 
 @pytest.mark.parametrize("interpolation", INTERPOLATIONS)
-def test_chunks_of_numpy(interpolation, monkeypatch):
+@pytest.mark.parametrize("num_threads", [1, 2])
+def test_chunks_of_numpy(num_threads, interpolation, monkeypatch, restore_threads):
+    torch.set_num_threads(num_threads)
     src, ptr = ragged(num_slices=7)
     expected = run(src, ptr, 5, interpolation)
     monkeypatch.setattr(numpy_backend, "_CHUNK", 2 * len(src))
@@ -182,6 +191,7 @@ def test_memory_of_numpy_is_reused_or_not(interpolation, monkeypatch):
     monkeypatch.setattr(numpy_backend, "_FREE_BYTES", 0)
     for kept in (0, 1 << 24):
         monkeypatch.setattr(numpy_backend, "_KEPT_BYTES", kept)
+        monkeypatch.setattr(numpy_backend, "_buffers", numpy_backend._Buffers())
         for _ in range(2):
             assert_same(run(src, ptr, 5, interpolation), expected)
     # Smaller and larger than what is kept.
@@ -210,14 +220,11 @@ def test_chunks_of_torch(weighted, interpolation, monkeypatch):
 
 
 @pytest.fixture
-def many_threads(monkeypatch):
+def many_threads(monkeypatch, restore_threads):
     """Work that is worth a thread, in few elements."""
-    before = torch.get_num_threads()
     monkeypatch.setattr(numpy_backend, "_WORTH_A_THREAD", 1)
     monkeypatch.setattr(numpy_backend, "_CHUNK", 256)
     torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("interpolation", INTERPOLATIONS)
