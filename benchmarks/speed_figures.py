@@ -61,7 +61,9 @@ def draw_growth(records: list[Record], path: Path) -> None:
             panel.minorticks_off()
             panel.grid(alpha=0.3)
         panels[row][0].set_ylabel(f"ms, {MODE_LABELS[mode]}")
-    panels[0][0].legend(fontsize=7)
+    # Beside the lines, which leave room only there.
+    handles, labels = panels[0][0].get_legend_handles_labels()
+    panels[0][-1].legend(handles, labels, fontsize=7, loc="upper left")
     figure.savefig(path, dpi=150)
 
 

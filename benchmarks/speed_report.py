@@ -160,7 +160,7 @@ def _growth(records: list[Record]) -> str:
             values = " / ".join(str(getattr(shape, axis)) for shape in shapes)
             work = speed_bars.growth(of_mode, shapes)
             rows.append([f"{axis}: {values}", mode, *cells, f"{work:.2f}"])
-    header = ["growing", "mode", *("ms" for _ in range(4)), "time / (N L log n)"]
+    header = ["growing", "mode", *("ms" for _ in range(4)), "worst step / (N L log n)"]
     return markdown(header, rows)
 
 
