@@ -268,6 +268,19 @@ def test_options():
     assert_readout(MeanAggregation, 3, dtype=torch.float64, seed=5)
 
 
+class Sizes(torch.nn.Module):
+    """Any module will do, even if nothing can be learned."""
+
+    def forward(self, x, index, dim_size):
+        return index.bincount(minlength=dim_size)[:, None].to(x.dtype)
+
+
+def test_a_module_without_gradients():
+    assert_handles_empty(Sizes(), 4)
+    assert_state_dict_roundtrip(Sizes(), 4)
+    assert_batch_independent(Sizes(), 4)
+
+
 def test_nothing_is_changed():
     readout = GSWEAggregation(4, 3, 2).train()
     before = {name: value.clone() for name, value in readout.state_dict().items()}
