@@ -40,7 +40,7 @@ class Contender:
     requires: str | None = None
     #: A lower bound on the bytes that a batch takes, where it pads.
     num_bytes: Callable[[Batch], int] = lambda batch: 0
-    #: Whether a call on this shape is known to take more than five seconds.
+    #: Whether a call on this shape would take more than five seconds, by estimate.
     is_too_slow: Callable[[Shape], bool] = lambda shape: False
 
     @property

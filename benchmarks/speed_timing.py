@@ -65,7 +65,7 @@ def obstacle(contender: Contender, shape: Shape, batch: Batch) -> str | None:
     if num_bytes > MAX_BYTES:
         return f"needs {num_bytes / 2**30:.0f} GB"
     if contender.is_too_slow(shape):
-        return f"over {MAX_SECONDS:.0f} s"
+        return f"not run, estimated over {MAX_SECONDS:.0f} s"
     return None
 
 
