@@ -176,11 +176,10 @@ def test_chunks_of_numpy(num_threads, interpolation, monkeypatch, restore_thread
     torch.set_num_threads(num_threads)
     src, ptr = ragged(num_slices=7)
     expected = run(src, ptr, 5, interpolation)
-    monkeypatch.setattr(numpy_backend, "_CHUNK", 2 * len(src))
-    monkeypatch.setattr(numpy_backend, "_SERIAL_IN_TORCH", 3 * len(src))
-    assert_same(run(src, ptr, 5, interpolation), expected)
-    monkeypatch.setattr(numpy_backend, "_SERIAL_IN_TORCH", 1)
-    assert_same(run(src, ptr, 5, interpolation), expected)
+    for chunk in (1, 2 * len(src), 3 * len(src)):
+        for limit in ("_CHUNK", "_SERIAL_IN_TORCH"):
+            monkeypatch.setattr(numpy_backend, limit, chunk, raising=False)
+        assert_same(run(src, ptr, 5, interpolation), expected)
 
 
 @pytest.mark.parametrize("interpolation", INTERPOLATIONS)
@@ -188,6 +187,7 @@ def test_memory_of_numpy_is_reused_or_not(interpolation, monkeypatch):
     src, ptr = ragged(num_slices=7)
     expected = run(src, ptr, 5, interpolation)
     monkeypatch.setattr(numpy_backend, "_REMEMBERED_ELEMENTS", 0)
+    monkeypatch.setattr(numpy_backend, "_TABLE_ENTRIES", 0)
     monkeypatch.setattr(numpy_backend, "_FREE_BYTES", 0)
     for kept in (0, 1 << 24):
         monkeypatch.setattr(numpy_backend, "_KEPT_BYTES", kept)
@@ -222,9 +222,13 @@ def test_chunks_of_torch(weighted, interpolation, monkeypatch):
 @pytest.fixture
 def many_threads(monkeypatch, restore_threads):
     """Work that is worth a thread, in few elements."""
-    monkeypatch.setattr(numpy_backend, "_WORTH_A_THREAD", 1)
+    for limit in ("_WORTH_A_THREAD", "_SORT_IN_THREADS"):
+        monkeypatch.setattr(numpy_backend, limit, 1, raising=False)
     monkeypatch.setattr(numpy_backend, "_CHUNK", 256)
     torch.set_num_threads(2)
+    # Whatever the limits are called, threads are at work now.
+    run(*ragged(num_slices=11), 5, "linear")
+    assert numpy_backend._executor is not None
 
 
 @pytest.mark.parametrize("interpolation", INTERPOLATIONS)
@@ -274,7 +278,6 @@ def _in_child(queue, src, ptr):
 def test_use_after_fork(many_threads):
     src, ptr = ragged(num_slices=11)
     expected = run(src, ptr, 5, "linear")
-    assert numpy_backend._executor is not None
     context = multiprocessing.get_context("fork")
     queue = context.SimpleQueue()
     child = context.Process(target=_in_child, args=(queue, src, ptr), daemon=True)
