@@ -134,13 +134,13 @@ class _TW(torch.nn.Module):
 
 
 OURS, PADDED, QUANTILE, SET_TRANSFORMER = "ours", "padded", "quantile", "transformer"
-OURS_BY_SLICES = "ours_by_slices"
+OURS_BY_ROWS = "ours_by_rows"
 COPY_FLOOR, SORT_FLOOR = "copy", "numpy_sort"
 
 CONTENDERS = {
-    OURS: Contender("gswe_pyg segment_quantile", _ours),
     # One slice after the other in memory, as our slicers leave them.
-    OURS_BY_SLICES: Contender("the same, laid out by slices", _ours),
+    OURS: Contender("gswe_pyg segment_quantile", _ours),
+    OURS_BY_ROWS: Contender("the same, laid out by nodes", _ours),
     # Values, their copy, the sorted ones and the permutation.
     PADDED: Contender(
         "padded torch.sort", _padded, num_bytes=lambda batch: 20 * batch.num_padded
@@ -184,7 +184,7 @@ def prepare(
         target = torch.empty_like(batch.x)
         target.copy_(batch.x)  # pages that exist
         return lambda: target.copy_(batch.x)
-    if name == OURS_BY_SLICES:
+    if name == OURS:
         batch = replace(batch, x=batch.x.t().contiguous().t())
     if train:
         return lambda: gradients(readout, batch)

@@ -26,12 +26,8 @@ DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 # stand in each other's way; and it should not exceed the cache by much.
 _CHUNK = 1 << 19
 
-# Elements that keep a thread busy for long enough to be worth waking.
-_WORTH_A_THREAD = 1 << 17
-
-# Elements that PyTorch processes without starting threads of its own, which would take
-# longer than the work.
-_SERIAL_IN_TORCH = 1 << 15
+# Elements that are worth waking a thread for, to sort some of them.
+_SORT_IN_THREADS = 1 << 17
 
 # Entries of a table of positions: at most 4 MiB are kept for each number of points.
 _TABLE_ENTRIES = 1 << 16
@@ -78,7 +74,6 @@ class _Layout:
         # The elements, ordered by the size of their graph.
         shift = np.repeat(ptr[graphs[by_size]] - ordered_starts, ordered_sizes)
         self.elements = torch.from_numpy(shift + np.arange(self.num_elements))
-        self.places = self.elements.int()
         # The first element of each graph in that order.
         self.starts = np.empty_like(self.sizes)
         self.starts[by_size] = ordered_starts
@@ -247,7 +242,7 @@ def adjoint(
             term = points if point is None else points.index_select(1, point)
             term = torch.mul(term, weight, out=_scratch("term", term.shape))
             used.index_add_(1, column, term)
-        places = _scratch("places", used.shape, torch.int64)
+        places = _scratch("long", used.shape, torch.int64)
         target.scatter_(1, places.copy_(used_order[slices]), used)
 
     _for_chunks(work, order.shape)
@@ -269,9 +264,10 @@ def _sort_with_order(
     if not is_finite:
         keys.nan_to_num_(nan=_NAN, posinf=_INF, neginf=-_INF)
         rows.masked_fill_(rows.isnan(), torch.nan)  # which has a sign
-    sign = rows.view(torch.int32).bitwise_right_shift_(31)
-    sign.bitwise_xor_(layout.places)
-    keys.view(torch.int64).add_(sign)
+    bits = keys.view(torch.int64)
+    places = _scratch("long", rows.shape, torch.int64)
+    torch.bitwise_right_shift(bits, 63, out=places)
+    bits += places.bitwise_xor_(layout.elements)
     _sort(keys, layout)
     rows.copy_(keys)
     if not is_finite:
@@ -279,7 +275,7 @@ def _sort_with_order(
     places = order
     if layout.used is not None:
         places = _scratch("places", rows.shape, torch.int32)
-    places.copy_(keys.view(torch.int64))
+    places.copy_(bits)
     sign = _scratch("sign", rows.shape, torch.int32)
     torch.bitwise_right_shift(rows.view(torch.int32), 31, out=sign)
     places.bitwise_xor_(sign).bitwise_and_(_PLACE_MASK)
@@ -322,12 +318,13 @@ def _write_points(points: Tensor, out: Tensor, slices: slice, layout: _Layout) -
         out[layout.graphs, slices] = points.to(out.dtype)
 
 
-class _Buffers(threading.local):
+class _Local(threading.local):
     def __init__(self) -> None:
-        self.by_name: dict[str, Tensor] = {}
+        self.buffers: dict[str, Tensor] = {}
+        self.is_worker = False
 
 
-_buffers = _Buffers()
+_local = _Local()
 
 
 def _scratch(
@@ -341,11 +338,11 @@ def _scratch(
     num_bytes = math.prod(shape) * dtype.itemsize
     if num_bytes < _FREE_BYTES:
         return torch.empty(shape, dtype=dtype)
-    buffer = _buffers.by_name.get(name)
+    buffer = _local.buffers.get(name)
     if buffer is None or buffer.numel() < num_bytes:
         buffer = torch.empty(num_bytes, dtype=torch.uint8)
         if num_bytes <= _KEPT_BYTES:
-            _buffers.by_name[name] = buffer
+            _local.buffers[name] = buffer
     return buffer[:num_bytes].view(dtype).view(shape)
 
 
@@ -363,40 +360,51 @@ def _used_part(order: Tensor, layout: _Layout) -> Tensor:
 
 def _sort(rows: Tensor, layout: _Layout) -> None:
     """Sorts the graphs of each row ``[l, N]`` in place."""
-    rows = rows.numpy()
-    for size, elements in layout.groups:
-        rows[:, elements].reshape(len(rows), -1, size).sort(axis=-1)
+    num_threads = min(torch.get_num_threads(), len(rows))
+    if rows.numel() < _SORT_IN_THREADS:
+        num_threads = 1
+    blocks = [
+        part[:, elements].reshape(len(part), -1, size)
+        for part in np.array_split(rows.numpy(), num_threads)
+        for size, elements in layout.groups
+    ]
+    _in_threads(lambda block: block.sort(axis=-1), blocks, num_threads)
 
 
 def _for_chunks(work: Callable[[slice], None], shape: tuple[int, int]) -> None:
-    """Calls ``work`` for all slices of ``[N, L]``, some at a time, in threads."""
+    """Calls ``work`` for all slices of ``[N, L]``, some at a time.
+
+    What fits one chunk is left to the threads of PyTorch, which are awake in a network
+    that runs, and of which there are none in our own threads.
+    """
     num_elements, num_slices = shape
     if num_slices == 0 or num_elements == 0:
         return
-    num_threads = min(
-        torch.get_num_threads(),
-        num_slices,
-        max(1, num_slices * num_elements // _WORTH_A_THREAD),
-    )
-    chunk = _CHUNK
-    if num_threads == 1 and torch.get_num_threads() > 1:
-        chunk = _SERIAL_IN_TORCH
-    step = min(max(1, chunk // num_elements), -(-num_slices // num_threads))
+    step = max(1, _CHUNK // num_elements)
+    num_threads = 1
+    if step < num_slices:
+        num_threads = min(torch.get_num_threads(), num_slices)
+        step = min(step, -(-num_slices // num_threads))
     chunks = [
         slice(start, min(start + step, num_slices))
         for start in range(0, num_slices, step)
     ]
-    if num_threads == 1:
-        for chunk in chunks:
-            work(chunk)
+    _in_threads(work, chunks, num_threads)
+
+
+def _in_threads(work: Callable, jobs: list, num_threads: int) -> None:
+    if num_threads == 1 or _local.is_worker:
+        for job in jobs:
+            work(job)
         return
-    queue = iter(chunks)
+    queue = iter(jobs)
 
     @torch.no_grad()  # a setting of each thread
     def drain(_: int) -> None:
-        for chunk in queue:
-            work(chunk)
+        for job in queue:
+            work(job)
 
+    # The caller waits: in its own thread, PyTorch would start more threads than cores.
     list(_pool().map(drain, range(num_threads)))
 
 
@@ -412,14 +420,19 @@ def _pool() -> ThreadPoolExecutor:
         executor = ThreadPoolExecutor(
             num_workers,
             thread_name_prefix="gswe_pyg",
-            initializer=torch.set_num_threads,
-            initargs=(1,),
+            initializer=_start_worker,
         )
         list(executor.map(lambda _: all_started.wait(), range(num_workers)))
         # The number holds for the thread that sets it, and for all that start later.
         torch.set_num_threads(torch.get_num_threads())
         _executor = executor
     return _executor
+
+
+def _start_worker() -> None:
+    _local.is_worker = True
+    torch.get_num_threads()  # else PyTorch sets it to the default later on
+    torch.set_num_threads(1)
 
 
 def _forget_pool() -> None:

@@ -177,8 +177,7 @@ def test_chunks_of_numpy(num_threads, interpolation, monkeypatch, restore_thread
     src, ptr = ragged(num_slices=7)
     expected = run(src, ptr, 5, interpolation)
     for chunk in (1, 2 * len(src), 3 * len(src)):
-        for limit in ("_CHUNK", "_SERIAL_IN_TORCH"):
-            monkeypatch.setattr(numpy_backend, limit, chunk, raising=False)
+        monkeypatch.setattr(numpy_backend, "_CHUNK", chunk)
         assert_same(run(src, ptr, 5, interpolation), expected)
 
 
@@ -191,7 +190,7 @@ def test_memory_of_numpy_is_reused_or_not(interpolation, monkeypatch):
     monkeypatch.setattr(numpy_backend, "_FREE_BYTES", 0)
     for kept in (0, 1 << 24):
         monkeypatch.setattr(numpy_backend, "_KEPT_BYTES", kept)
-        monkeypatch.setattr(numpy_backend, "_buffers", numpy_backend._Buffers())
+        monkeypatch.setattr(numpy_backend, "_local", numpy_backend._Local())
         for _ in range(2):
             assert_same(run(src, ptr, 5, interpolation), expected)
     # Smaller and larger than what is kept.
@@ -222,8 +221,7 @@ def test_chunks_of_torch(weighted, interpolation, monkeypatch):
 @pytest.fixture
 def many_threads(monkeypatch, restore_threads):
     """Work that is worth a thread, in few elements."""
-    for limit in ("_WORTH_A_THREAD", "_SORT_IN_THREADS"):
-        monkeypatch.setattr(numpy_backend, limit, 1, raising=False)
+    monkeypatch.setattr(numpy_backend, "_SORT_IN_THREADS", 1)
     monkeypatch.setattr(numpy_backend, "_CHUNK", 256)
     torch.set_num_threads(2)
     # Whatever the limits are called, threads are at work now.
