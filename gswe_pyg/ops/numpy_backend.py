@@ -26,8 +26,9 @@ DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 # stand in each other's way; and it should not exceed the cache by much.
 _CHUNK = 1 << 19
 
-# Elements that are worth waking a thread for, to sort some of them.
-_SORT_IN_THREADS = 1 << 17
+# Fewer elements than this are left to the threads of PyTorch: those are awake in a
+# network that runs, and spin for milliseconds on the cores that threads of ours want.
+_WORTH_THREADS = 1 << 21
 
 # Entries of a table of positions: at most 4 MiB are kept for each number of points.
 _TABLE_ENTRIES = 1 << 16
@@ -258,12 +259,10 @@ def _sort_with_order(
     ties go by place. The place is added to the magnitude: for negative numbers it is
     inverted, since there the larger magnitude comes first.
     """
-    rows += 0.0  # -0.0 and 0.0 are a tie
     keys = _scratch("keys", rows.shape, torch.float64)
-    keys.copy_(rows).add_(_TINY)
+    keys.copy_(rows).add_(_TINY)  # which makes -0.0 and 0.0 a tie
     if not is_finite:
         keys.nan_to_num_(nan=_NAN, posinf=_INF, neginf=-_INF)
-        rows.masked_fill_(rows.isnan(), torch.nan)  # which has a sign
     bits = keys.view(torch.int64)
     places = _scratch("long", rows.shape, torch.int64)
     torch.bitwise_right_shift(bits, 63, out=places)
@@ -321,7 +320,6 @@ def _write_points(points: Tensor, out: Tensor, slices: slice, layout: _Layout) -
 class _Local(threading.local):
     def __init__(self) -> None:
         self.buffers: dict[str, Tensor] = {}
-        self.is_worker = False
 
 
 _local = _Local()
@@ -360,49 +358,34 @@ def _used_part(order: Tensor, layout: _Layout) -> Tensor:
 
 def _sort(rows: Tensor, layout: _Layout) -> None:
     """Sorts the graphs of each row ``[l, N]`` in place."""
-    num_threads = min(torch.get_num_threads(), len(rows))
-    if rows.numel() < _SORT_IN_THREADS:
-        num_threads = 1
-    blocks = [
-        part[:, elements].reshape(len(part), -1, size)
-        for part in np.array_split(rows.numpy(), num_threads)
-        for size, elements in layout.groups
-    ]
-    _in_threads(lambda block: block.sort(axis=-1), blocks, num_threads)
+    rows = rows.numpy()
+    for size, elements in layout.groups:
+        rows[:, elements].reshape(len(rows), -1, size).sort(axis=-1)
 
 
 def _for_chunks(work: Callable[[slice], None], shape: tuple[int, int]) -> None:
-    """Calls ``work`` for all slices of ``[N, L]``, some at a time.
-
-    What fits one chunk is left to the threads of PyTorch, which are awake in a network
-    that runs, and of which there are none in our own threads.
-    """
+    """Calls ``work`` for all slices of ``[N, L]``, some at a time."""
     num_elements, num_slices = shape
     if num_slices == 0 or num_elements == 0:
         return
-    step = max(1, _CHUNK // num_elements)
     num_threads = 1
-    if step < num_slices:
+    if num_slices * num_elements >= _WORTH_THREADS:
         num_threads = min(torch.get_num_threads(), num_slices)
-        step = min(step, -(-num_slices // num_threads))
+    step = min(max(1, _CHUNK // num_elements), -(-num_slices // num_threads))
     chunks = [
         slice(start, min(start + step, num_slices))
         for start in range(0, num_slices, step)
     ]
-    _in_threads(work, chunks, num_threads)
-
-
-def _in_threads(work: Callable, jobs: list, num_threads: int) -> None:
-    if num_threads == 1 or _local.is_worker:
-        for job in jobs:
-            work(job)
+    if num_threads == 1:
+        for chunk in chunks:
+            work(chunk)
         return
-    queue = iter(jobs)
+    queue = iter(chunks)
 
     @torch.no_grad()  # a setting of each thread
     def drain(_: int) -> None:
-        for job in queue:
-            work(job)
+        for chunk in queue:
+            work(chunk)
 
     # The caller waits: in its own thread, PyTorch would start more threads than cores.
     list(_pool().map(drain, range(num_threads)))
@@ -430,7 +413,6 @@ def _pool() -> ThreadPoolExecutor:
 
 
 def _start_worker() -> None:
-    _local.is_worker = True
     torch.get_num_threads()  # else PyTorch sets it to the default later on
     torch.set_num_threads(1)
 

@@ -221,7 +221,7 @@ def test_chunks_of_torch(weighted, interpolation, monkeypatch):
 @pytest.fixture
 def many_threads(monkeypatch, restore_threads):
     """Work that is worth a thread, in few elements."""
-    monkeypatch.setattr(numpy_backend, "_SORT_IN_THREADS", 1)
+    monkeypatch.setattr(numpy_backend, "_WORTH_THREADS", 1)
     monkeypatch.setattr(numpy_backend, "_CHUNK", 256)
     torch.set_num_threads(2)
     # Whatever the limits are called, threads are at work now.
