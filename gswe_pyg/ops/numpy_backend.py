@@ -26,8 +26,8 @@ DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 # stand in each other's way; and it should not exceed the cache by much.
 _CHUNK = 1 << 19
 
-# Fewer elements than this are left to the threads of PyTorch. Where ours begin to pay is
-# not sharp: around here, both ways took the same time up to noise.
+# Fewer elements than this are left to the threads of PyTorch. Where ours begin to pay
+# is not sharp: around here, both ways took the same time up to noise.
 _WORTH_THREADS = 1 << 21
 
 # Entries of a table of positions: at most 4 MiB are kept for each number of points.
