@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch.nn import Parameter
 from torch_geometric.nn import MeanAggregation
 from torch_geometric.nn.aggr import Aggregation
 
@@ -38,7 +39,7 @@ def _gswe(
 ) -> GSWEAggregation:
     # The backbone's channels are the slices already, as in the paper: "a unified
     # MLP, represented by a mapping g: R^d -> R^L".
-    readout = GSWEAggregation(
+    return GSWEAggregation(
         in_channels=channels,
         num_slices=channels,
         num_points=points,
@@ -46,25 +47,15 @@ def _gswe(
         slicer="identity",
         interpolation=interpolation,
     )
-    _move_towards_origin(readout.points)
-    return readout
 
 
-def _pma_near_origin(channels: int, points: int, references: int) -> PMA:
-    # What GSWE's reference is to it, seeds and biases are to PMA.
-    readout = PMA(channels, points, references)
+def _reference(readout: GSWEAggregation) -> list[Parameter]:
+    return [readout.points]
+
+
+def _seeds_and_biases(readout: PMA) -> list[Parameter]:
     biases = [lin.bias for lin in (readout.lin_q, readout.lin_kv, readout.lin_out)]
-    _move_towards_origin(readout.seed, *biases)
-    return readout
-
-
-@torch.no_grad()
-def _move_towards_origin(*parameters: torch.Tensor) -> None:
-    # SimCLR compares embeddings by inner products, on which a constant far from the
-    # origin weighs more than the set does; at the paper's learning rate it would
-    # stay there.
-    for parameter in parameters:
-        parameter.mul_(0.1)
+    return [readout.seed, *biases]
 
 
 #: Called as ``build(channels, points, references)``, where ``points`` counts the
@@ -73,13 +64,21 @@ READOUTS: Registry = Registry(
     "readout",
     mean=lambda channels, points, references: MeanAggregation(),
     pma=PMA,
-    pma_near_origin=_pma_near_origin,
+    pma_near_origin=PMA,
     gswe_linear=partial(_gswe, "linear"),
     gswe_barycentric=partial(_gswe, "barycentric"),
 )
 
 #: Readouts that know neither points nor references: one run stands for all sizes.
 SIZELESS_READOUTS = frozenset({"mean"})
+
+#: The parameters of a readout that shift embeddings of all sets alike, for readouts in
+#: which the setting ``start`` scales their initial values.
+CONSTANTS: dict[str, Callable[[Any], list[Parameter]]] = {
+    "pma_near_origin": _seeds_and_biases,
+    "gswe_linear": _reference,
+    "gswe_barycentric": _reference,
+}
 
 #: Called as ``build(in_channels)``; the result has ``out_channels``.
 BACKBONES: Registry = Registry(

@@ -55,6 +55,13 @@ class SetTable:
         generator = torch.Generator().manual_seed(0)
         return self.select(torch.randperm(len(self), generator=generator)[:num_sets])
 
+    def hold_out(self, share: float) -> tuple["SetTable", "SetTable"]:
+        """Random but always the same parts: all sets but that share, and the share."""
+        generator = torch.Generator().manual_seed(0)
+        order = torch.randperm(len(self), generator=generator)
+        count = round(share * len(self))
+        return self.select(order[count:]), self.select(order[:count])
+
     def chunks(self, num_elements: int) -> Iterator["SetTable"]:
         """Consecutive sets, about that many elements at a time."""
         starts = self.ptr[:-1]

@@ -13,6 +13,7 @@ from benchmarks.nearest_neighbor import nearest_neighbor_accuracy
 from benchmarks.registry import (
     AUGMENTATIONS,
     BACKBONES,
+    CONSTANTS,
     DATASETS,
     LOSSES,
     READOUTS,
@@ -36,6 +37,7 @@ class Run(RunSettings):
     readout: str = "gswe_linear"
     loss: str = "simclr"
     points: int = 1  # elements of the reference, seeds of PMA
+    start: float = 0.0  # scales what `CONSTANTS` lists when a run begins
     epochs: int = 50
     batch_size: int = 32
     learning_rate: float = 1e-4
@@ -43,6 +45,7 @@ class Run(RunSettings):
     p: float = 2.0  # of SimSiam
     train_sets: int | None = None  # all
     test_sets: int | None = None
+    evaluate: str = "test"  # or "validation": a quarter of the training sets
 
     def __post_init__(self) -> None:
         for registry, name in (
@@ -56,21 +59,33 @@ class Run(RunSettings):
         for name in ("points", "epochs", "batch_size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
+        if self.evaluate not in ("test", "validation"):
+            raise ValueError(
+                f"evaluate must be 'test' or 'validation' (got {self.evaluate!r})"
+            )
 
     def canonical(self) -> "Run":
-        return replace(self, points=1) if self.readout in SIZELESS_READOUTS else self
+        run = self
+        if run.readout in SIZELESS_READOUTS:
+            run = replace(run, points=1)
+        if run.readout not in CONSTANTS:
+            run = replace(run, start=1.0)
+        return run
 
 
 def execute(run: Run, context: Context) -> Outcome:
     """Trains on pairs of views, then asks the nearest training set for the label."""
     fabric = context.fabric
     train, test = DATASETS[run.dataset](context.data)
+    if run.evaluate == "validation":
+        train, test = train.hold_out(0.25)
     train, test = train.take(run.train_sets), test.take(run.test_sets)
     context.listener.start(f"{run.readout}-{run.points} {run.loss}", run.epochs)
 
     torch.manual_seed(run.seed)
     backbone = BACKBONES[run.backbone](train.x.size(1))
     readout = READOUTS[run.readout](backbone.out_channels, run.points, 1)
+    _scale_constants(run, readout)
     model = SetModel(backbone, readout)
     optimizer = torch.optim.Adam(model.parameters(), run.learning_rate, fused=True)
     model, optimizer = fabric.setup(model, optimizer)
@@ -99,6 +114,16 @@ def execute(run: Run, context: Context) -> Outcome:
         },
         parameters=sum(p.numel() for p in model.parameters()),
     )
+
+
+@torch.no_grad()
+def _scale_constants(run: Run, readout: torch.nn.Module) -> None:
+    # SimCLR compares embeddings by inner products, on which a constant far from the
+    # origin weighs more than the set does; at the paper's learning rate it would
+    # stay there.
+    if run.readout in CONSTANTS:
+        for parameter in CONSTANTS[run.readout](readout):
+            parameter.mul_(run.start)
 
 
 def _batches_of_views(

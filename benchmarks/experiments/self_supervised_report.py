@@ -22,25 +22,32 @@ COLORS = {
 }
 # Lines that may lie on each other.
 LINES = {"gswe_barycentric": "--", "pma_near_origin": ":"}
+START_LINES = {"0": "-", "0.1": "--", "1": ":"}
 RIVALS = ("pma", "pma_near_origin")
 LOSS_LABELS = {"simclr": "SimCLR", "simsiam": "SimSiam"}
-AXES = ("readout", "loss", "points", "seed")
+AXES = ("readout", "loss", "points", "start", "seed")
 
 
 class Cells:
-    """Records by readout, loss and number of points."""
+    """Records by readout, loss and number of points.
+
+    Where a readout was tried with several starts, ``readout@start`` stands for it.
+    """
 
     def __init__(self, records: list[Record]) -> None:
+        starts: dict[str, set[float]] = {}
+        for record in records:
+            config = record["config"]
+            starts.setdefault(config["readout"], set()).add(config.get("start"))
         self.records: dict[tuple[str, str, int], list[Record]] = {}
         for record in records:
             config = record["config"]
-            key = config["readout"], config["loss"], config["points"]
+            readout = config["readout"]
+            if len(starts[readout]) > 1:
+                readout = f"{readout}@{config['start']:g}"
+            key = readout, config["loss"], config["points"]
             self.records.setdefault(key, []).append(record)
-        order = list(LABELS)
-        self.readouts = sorted(
-            {readout for readout, _, _ in self.records},
-            key=lambda name: order.index(name) if name in order else len(order),
-        )
+        self.readouts = sorted({readout for readout, _, _ in self.records}, key=_rank)
         self.losses = sorted({loss for _, loss, _ in self.records})
         self.points = sorted({points for _, _, points in self.records})
 
@@ -58,6 +65,12 @@ class Cells:
             for record in records
             if name == readout and points in (None, size)
         ]
+
+
+def _rank(readout: str) -> tuple[int, str]:
+    name, _, start = readout.partition("@")
+    order = list(LABELS)
+    return (order.index(name) if name in order else len(order), start)
 
 
 def report(name: str, records: list[Record], folder: Path) -> str:
@@ -117,7 +130,9 @@ def _part(protocol: str, group: list[Record], cells: Cells, figure: str) -> str:
 
 
 def _label(readout: str) -> str:
-    return LABELS.get(readout, readout)
+    name, _, start = readout.partition("@")
+    label = LABELS.get(name, name)
+    return f"{label}, start {start}" if start else label
 
 
 def _accuracies(cells: Cells, loss: str) -> str:
@@ -188,10 +203,11 @@ def draw(cells: Cells, path: Path) -> None:
 
 
 def _draw_line(panel, cells: Cells, readout: str, loss: str) -> None:
+    name, _, start = readout.partition("@")
     style = {
         "label": _label(readout),
-        "color": COLORS.get(readout),
-        "linestyle": LINES.get(readout, "-"),
+        "color": COLORS.get(name),
+        "linestyle": START_LINES.get(start, LINES.get(name, "-")),
     }
     found = {
         points: [100 * a for a in cells.accuracies(readout, loss, points).values()]

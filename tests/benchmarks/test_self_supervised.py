@@ -125,7 +125,32 @@ def test_embed_gives_every_set_its_row_whatever_the_chunks(monkeypatch):
     assert whole.shape == (len(sets), 8)
 
 
-def record(readout, points, seed, accuracy, loss="simclr", epochs=50):
+def test_the_start_scales_the_constants_of_a_readout():
+    def loss(readout, start):
+        run = replace(TINY, readout=readout, start=start, epochs=1).canonical()
+        return execute(run, context()).metrics["train_loss"]
+
+    for readout in ("gswe_linear", "gswe_barycentric", "pma_near_origin"):
+        assert loss(readout, 0.0) != loss(readout, 1.0)
+    # At full scale, PMA starts as its constructor leaves it.
+    assert loss("pma_near_origin", 1.0) == loss("pma", 1.0)
+    # What no setting can change is one run.
+    assert replace(TINY, readout="pma", start=0.1).canonical().start == 1.0
+
+
+def test_validation_never_looks_at_the_test_sets(monkeypatch):
+    train, test = DATASETS["set_circles"](Path("data"))
+    broken = replace(test, x=test.x * torch.nan)
+    monkeypatch.setitem(DATASETS, "set_circles", lambda root: (train, broken))
+    run = Run(epochs=1, points=2, evaluate="validation")
+    outcome = execute(run, context())
+    monkeypatch.setitem(DATASETS, "set_circles", lambda root: (train, test))
+    assert execute(run, context()) == outcome
+    with pytest.raises(ValueError, match="evaluate must be 'test' or 'validation'"):
+        Run(evaluate="train")
+
+
+def record(readout, points, seed, accuracy, loss="simclr", epochs=50, start=0.0):
     return {
         "id": "0",
         "config": {
@@ -134,6 +159,7 @@ def record(readout, points, seed, accuracy, loss="simclr", epochs=50):
             "seed": seed,
             "loss": loss,
             "epochs": epochs,
+            "start": start,
             "train_sets": None,
         },
         "seed": seed,
@@ -168,3 +194,18 @@ def test_report(tmp_path):
     for figure in ("circles.png", "circles-2.png"):
         assert f"results/{figure}" in text
         assert (tmp_path / figure).stat().st_size > 1000
+
+
+def test_report_tells_starts_apart(tmp_path):
+    records = [
+        record("mean", 1, 0, 0.6, start=1.0),
+        record("gswe_linear", 4, 0, 0.9, start=0.0),
+        record("gswe_linear", 4, 0, 0.7, start=0.1),
+    ]
+    text = report("start", records, tmp_path)
+    rows = [
+        [cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()
+    ]
+    assert ["mean", "60.0", ""] in rows
+    assert ["GSWE, linear, start 0", "", "90.0"] in rows
+    assert ["GSWE, linear, start 0.1", "", "70.0"] in rows

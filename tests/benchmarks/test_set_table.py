@@ -47,3 +47,12 @@ def test_take_is_a_fixed_part():
     assert torch.equal(sets.take(8).select(torch.arange(5)).x, sets.take(5).x)
     with pytest.raises(ValueError, match="has 20 sets; 21 cannot be taken"):
         sets.take(21)
+
+
+def test_hold_out_is_a_fixed_part_and_leaves_the_rest():
+    sets = SetTable.from_dataset(SetCircles(num_sets=20))
+    rest, held_out = sets.hold_out(0.25)
+    assert (len(rest), len(held_out)) == (15, 5)
+    assert torch.equal(sets.hold_out(0.25)[1].x, held_out.x)
+    both = torch.cat([rest.x, held_out.x])
+    assert torch.equal(both.sort(dim=0).values, sets.x.sort(dim=0).values)
