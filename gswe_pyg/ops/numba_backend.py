@@ -15,7 +15,7 @@ from torch import Tensor
 
 from gswe_pyg.ops import numba_kernels as kernels
 from gswe_pyg.ops.interpolation import neighbours, overlaps
-from gswe_pyg.ops.numba_kernels import LANES, Part, Terms
+from gswe_pyg.ops.numba_kernels import LANES, Part, Terms, num_key_rows
 from gswe_pyg.ops.threads import for_each
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
@@ -145,7 +145,7 @@ def quantile(
     largest = min(int(batch.sizes.max()), _NETWORK_NODES)
 
     def sort_by_network(part: Part) -> None:
-        keys = np.zeros(largest * LANES, key_dtype)
+        keys = np.zeros(num_key_rows(largest) * LANES, key_dtype)
         kernels.quantile(
             bits,
             batch.num_slices,
@@ -169,12 +169,12 @@ def quantile(
         keys.sort(axis=-1)
         kernels.unpack(
             flat_keys,
+            batch.num_slices,
+            start,
             size,
             first,
             len(keys),
             graph,
-            batch.num_slices,
-            start,
             int(batch.rows[graph]),
             batch.terms,
             num_points,

@@ -20,9 +20,16 @@ from numba.np.arrayobj import make_array
 
 LANES = 16
 
-_MAGNITUDE = np.int32(0x7FFFFFFF)
-_INFINITY = np.int32(0x7F800000)
-_SMALLEST = np.int32(-0x80000000)
+PLACE_BITS = 30
+
+# Makes all keys with places positive, and as floats neither denormal nor infinite.
+_OFFSET = 1 << 62
+
+# Behind all keys.
+_LAST_32 = np.int32(0x7FFFFFFF)
+_LAST_64 = np.int64(0x6000000000000000)
+
+_INT32, _INT64 = ir.IntType(32), ir.IntType(64)
 
 
 class Terms(NamedTuple):
@@ -49,112 +56,293 @@ class Part(NamedTuple):
     last_slice: int
 
 
+# SIMD instructions ####################################################################
+#
+# As vectors for LLVM, because its own search for what can be done at once fails where
+# rows of one array are read and written.
+
+
+def _vector(lane: ir.Type) -> ir.VectorType:
+    return ir.VectorType(lane, LANES)
+
+
+def _constant(lane: ir.Type, value: int) -> ir.Constant:
+    return ir.Constant(_vector(lane), [value] * LANES)
+
+
+def _splat(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
+    vector = _vector(value.type)
+    zeros = ir.Constant(_vector(_INT32), [0] * LANES)
+    single = ir.Constant(vector, ir.Undefined)
+    single = builder.insert_element(single, value, ir.Constant(_INT32, 0))
+    return builder.shuffle_vector(single, ir.Constant(vector, ir.Undefined), zeros)
+
+
+class _Array:
+    """Loads and stores vectors at a place of an array."""
+
+    def __init__(self, context, builder, array_type, value) -> None:
+        self.builder = builder
+        self.data = make_array(array_type)(context, builder, value).data
+        self.lane = context.get_data_type(array_type.dtype)
+        self.num_bytes = array_type.dtype.bitwidth // 8
+
+    def _pointer(self, at: ir.Value, vector: ir.VectorType) -> ir.Value:
+        first = cgutils.gep_inbounds(self.builder, self.data, at)
+        return self.builder.bitcast(first, vector.as_pointer())
+
+    def load(self, at: ir.Value, lanes: int = LANES) -> ir.Value:
+        pointer = self._pointer(at, ir.VectorType(self.lane, lanes))
+        return self.builder.load(pointer, align=self.num_bytes)
+
+    def store(self, value: ir.Value, at: ir.Value) -> None:
+        pointer = self._pointer(at, value.type)
+        self.builder.store(value, pointer, align=self.num_bytes)
+
+
+def _network(*comparators: tuple[int, int]):
+    """Sorts some rows of keys, given by their first lanes, by comparing these pairs."""
+
+    @intrinsic
+    def exchange(typing_context, keys, rows):
+        def generate(context, builder, signature, arguments):
+            array = _Array(context, builder, signature.args[0], arguments[0])
+            starts = cgutils.unpack_tuple(builder, arguments[1])
+            # As many lanes as all rows have room for in the registers.
+            lanes = 32 // array.num_bytes
+            for lane in range(0, LANES, lanes):
+                shift = ir.Constant(starts[0].type, lane)
+                places = [builder.add(start, shift) for start in starts]
+                values = [array.load(place, lanes) for place in places]
+                for low, high in comparators:
+                    pair = _minimum_and_maximum(builder, values[low], values[high])
+                    values[low], values[high] = pair
+                for value, place in zip(values, places, strict=True):
+                    array.store(value, place)
+            return context.get_dummy_value()
+
+        return types.void(keys, rows), generate
+
+    return exchange
+
+
+def _minimum_and_maximum(
+    builder: ir.IRBuilder, a: ir.Value, b: ir.Value
+) -> tuple[ir.Value, ir.Value]:
+    if a.type.element == _INT32:
+        is_less = builder.icmp_signed("<", a, b)
+    else:
+        # There are instructions for the minimum of floats, but not for that of int64.
+        doubles = ir.VectorType(ir.DoubleType(), a.type.count)
+        as_doubles = [builder.bitcast(x, doubles) for x in (a, b)]
+        is_less = builder.fcmp_ordered("<", *as_doubles)
+        a_double, b_double = as_doubles
+        return (
+            builder.bitcast(builder.select(is_less, a_double, b_double), a.type),
+            builder.bitcast(builder.select(is_less, b_double, a_double), a.type),
+        )
+    return builder.select(is_less, a, b), builder.select(is_less, b, a)
+
+
+_exchange = _network((0, 1))
+_merge_8 = _network(
+    *[(0, 4), (1, 5), (2, 6), (3, 7)],
+    *[(0, 2), (1, 3), (4, 6), (5, 7)],
+    *[(0, 1), (2, 3), (4, 5), (6, 7)],
+)
+_sort_8 = _network(
+    *[(0, 1), (2, 3), (4, 5), (6, 7)],
+    *[(0, 2), (1, 3), (4, 6), (5, 7)],
+    *[(1, 2), (5, 6), (0, 4), (3, 7)],
+    *[(1, 5), (2, 6)],
+    *[(1, 4), (3, 6)],
+    *[(2, 4), (3, 5)],
+    *[(3, 4)],
+)
+
+
 @intrinsic
-def _exchange(typing_context, keys, low, high):
-    """Puts the smaller ones of two rows of keys into the first one, lane by lane, and
-    the larger ones into the second. The rows are given by their first lane."""
+def _pack(typing_context, bits, at, keys, to, place):
+    """The keys of a row of values."""
 
     def generate(context, builder, signature, arguments):
-        dtype = signature.args[0].dtype
-        array = make_array(signature.args[0])(context, builder, arguments[0])
-        vector = ir.VectorType(context.get_data_type(dtype), LANES)
-        align = dtype.bitwidth // 8
-        rows = [
-            builder.bitcast(
-                cgutils.gep_inbounds(builder, array.data, lane), vector.as_pointer()
-            )
-            for lane in arguments[1:]
-        ]
-        a, b = (builder.load(row, align=align) for row in rows)
-        is_greater = builder.icmp_signed(">", a, b)
-        builder.store(builder.select(is_greater, b, a), rows[0], align=align)
-        builder.store(builder.select(is_greater, a, b), rows[1], align=align)
+        source = _Array(context, builder, signature.args[0], arguments[0])
+        target = _Array(context, builder, signature.args[2], arguments[2])
+        value = source.load(arguments[1])
+        key = _flip_negative(builder, value)
+        magnitude = builder.and_(value, _constant(_INT32, 0x7FFFFFFF))
+        infinity = _constant(_INT32, 0x7F800000)
+        is_nan = builder.icmp_signed(">", magnitude, infinity)
+        key = builder.select(is_nan, _constant(_INT32, 0x7FFFFFFF), key)
+        if target.lane != _INT32:
+            key = builder.sext(key, _vector(_INT64))
+            key = builder.shl(key, _constant(_INT64, PLACE_BITS))
+            offset = builder.add(arguments[4], ir.Constant(_INT64, _OFFSET))
+            key = builder.add(key, _splat(builder, offset))
+        target.store(key, arguments[3])
         return context.get_dummy_value()
 
-    return types.void(keys, types.intp, types.intp), generate
+    signature = types.void(bits, types.intp, keys, types.intp, types.int64)
+    return signature, generate
+
+
+@intrinsic
+def _unpack(typing_context, keys, at, bits, to, order, place_to):
+    """The values of a row of keys, and their places if they have some."""
+
+    def generate(context, builder, signature, arguments):
+        source = _Array(context, builder, signature.args[0], arguments[0])
+        target = _Array(context, builder, signature.args[2], arguments[2])
+        key = source.load(arguments[1])
+        if source.lane != _INT32:
+            place = builder.and_(key, _constant(_INT64, (1 << PLACE_BITS) - 1))
+            place = builder.trunc(place, _vector(_INT32))
+            places = _Array(context, builder, signature.args[4], arguments[4])
+            places.store(place, arguments[5])
+            key = builder.sub(key, _constant(_INT64, _OFFSET))
+            key = builder.ashr(key, _constant(_INT64, PLACE_BITS))
+            key = builder.trunc(key, _vector(_INT32))
+        target.store(_flip_negative(builder, key), arguments[3])
+        return context.get_dummy_value()
+
+    signature = types.void(keys, types.intp, bits, types.intp, order, types.intp)
+    return signature, generate
+
+
+def _flip_negative(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
+    """From sign and magnitude to two's complement, or back."""
+    negative = builder.sub(_constant(_INT32, -0x80000000), value)
+    is_negative = builder.icmp_signed("<", value, _constant(_INT32, 0))
+    return builder.select(is_negative, negative, value)
+
+
+def _scaled(is_added: bool):
+    """A row of values times a weight, written or added to another row."""
+
+    @intrinsic
+    def scale(typing_context, weight, values, at, out, to):
+        def generate(context, builder, signature, arguments):
+            source = _Array(context, builder, signature.args[1], arguments[1])
+            target = _Array(context, builder, signature.args[3], arguments[3])
+            value = source.load(arguments[2])
+            if source.lane != target.lane:
+                value = builder.fpext(value, _vector(target.lane))
+            value = builder.fmul(value, _splat(builder, arguments[0]))
+            if is_added:
+                value = builder.fadd(target.load(arguments[4]), value)
+            target.store(value, arguments[4])
+            return context.get_dummy_value()
+
+        return types.void(out.dtype, values, types.intp, out, types.intp), generate
+
+    return scale
+
+
+_set_scaled, _add_scaled = _scaled(False), _scaled(True)
+
+
+# Parts of the kernels #################################################################
 
 
 @njit(nogil=True)
 def _sort(keys, num_rows):
-    """Batcher's merge exchange: the same comparisons for all lanes."""
-    top = 1
-    while 2 * top < num_rows:
-        top *= 2
-    step = top
-    while step > 0:
-        phase, first, distance = top, 0, step
-        while True:
-            last = num_rows - distance
-            for start in range(first, last, 2 * step):
-                for row in range(start, min(start + step, last)):
-                    _exchange(keys, row * LANES, (row + distance) * LANES)
-            if phase == step:
-                break
-            distance = phase - step
-            phase //= 2
-            first = step
-        step //= 2
+    """A bitonic sort of rows: the same comparisons for all lanes.
+
+    Rows are added until there are eight in each run, and stay behind all others.
+    """
+    end = num_key_rows(num_rows)
+    keys[num_rows * LANES : end * LANES] = _LAST_64 if keys.itemsize == 8 else _LAST_32
+    for row in range(0, end, 8):
+        _sort_8(keys, _eight_rows(row))
+    length = 8
+    while length < end:
+        for start in range(0, end - length, 2 * length):
+            beyond = start + 2 * length
+            for row in range(max(start, start + beyond - end), start + length):
+                partner = start + beyond - 1 - row
+                _exchange(keys, (row * LANES, partner * LANES))
+            stop = min(beyond, end)
+            distance = length // 2
+            while distance >= 8:
+                for first in range(start, stop - distance, 2 * distance):
+                    for row in range(first, min(first + distance, stop - distance)):
+                        _exchange(keys, (row * LANES, (row + distance) * LANES))
+                distance //= 2
+            for row in range(start, stop, 8):
+                _merge_8(keys, _eight_rows(row))
+        length *= 2
 
 
 @njit(nogil=True)
-def _key(bits):
-    """From the bits of a float32 to an integer of the same order."""
-    key = np.int32(_SMALLEST - bits) if bits < 0 else bits
-    return _MAGNITUDE if np.int32(bits & _MAGNITUDE) > _INFINITY else key
+def _pack_row(bits, at, keys, to, place, width, line):
+    if width == LANES:
+        _pack(bits, at, keys, to, place)
+    else:
+        for lane in range(width):
+            line[lane] = bits[at + lane]
+        _pack(line, 0, keys, to, place)
 
 
 @njit(nogil=True)
-def _bits(key):
-    """The way back."""
-    return np.int32(_SMALLEST - key) if key < 0 else key
+def _pack_block(bits, at, num_slices, size, width, keys, line):
+    for place in range(size):
+        source = at + place * num_slices
+        _pack_row(bits, source, keys, place * LANES, place, width, line)
 
 
 @njit(nogil=True)
-def _pack_row(bits, at, width, keys, to, lane_stride, place):
-    for lane in range(width):
-        key = _key(bits[at + lane])
+def _unpack_row(keys, at, bits, to, order, place_to, width, line):
+    if width == LANES:
+        _unpack(keys, at, bits, to, order, place_to)
+    else:
+        _unpack(keys, at, bits, to, line, 0)
         if keys.itemsize == 8:
-            keys[to + lane * lane_stride] = np.int64(key) << 32 | place
-        else:
-            keys[to + lane * lane_stride] = key
+            for lane in range(width):
+                order[place_to + lane] = line[lane]
 
 
 @njit(nogil=True)
-def _unpack_row(keys, at, lane_stride, width, bits, to, order, place_to):
-    for lane in range(width):
-        key = keys[at + lane * lane_stride]
-        if keys.itemsize == 8:
-            order[place_to + lane] = np.int32(key)
-            bits[to + lane] = _bits(np.int32(key >> 32))
-        else:
-            bits[to + lane] = _bits(key)
+def num_key_rows(num_rows):
+    return (num_rows + 7) // 8 * 8
 
 
 @njit(nogil=True)
-def _interpolate(values, terms, row, num_points, in_double, points):
+def _eight_rows(row):
+    at = row * LANES
+    return (
+        at,
+        at + LANES,
+        at + 2 * LANES,
+        at + 3 * LANES,
+        at + 4 * LANES,
+        at + 5 * LANES,
+        at + 6 * LANES,
+        at + 7 * LANES,
+    )
+
+
+@njit(nogil=True)
+def _interpolate(values, terms, row, num_points, points):
     """From used values ``[num_used, LANES]`` to points ``[num_points, LANES]``."""
-    total = np.empty(LANES, np.float64)
     for m in range(num_points):
         start = terms.first[row * num_points + m]
         end = terms.first[row * num_points + m + 1]
-        to = m * LANES
-        if in_double:
-            total[:] = 0.0
-            for t in range(start, end):
-                weight, at = terms.weight[t], terms.position[t] * LANES
-                for lane in range(LANES):
-                    total[lane] += weight * np.float64(values[at + lane])
-            for lane in range(LANES):
-                points[to + lane] = np.float32(total[lane])
-        elif end == start + 1:
-            weight, at = np.float32(terms.weight[start]), terms.position[start] * LANES
-            for lane in range(LANES):
-                points[to + lane] = weight * values[at + lane]
-        else:
-            a, u = np.float32(terms.weight[start]), terms.position[start] * LANES
-            b, v = np.float32(terms.weight[start + 1]), terms.position[start + 1] * LANES
-            for lane in range(LANES):
-                points[to + lane] = a * values[u + lane] + b * values[v + lane]
+        at = terms.position[start] * LANES
+        _set_scaled(terms.weight[start], values, at, points, m * LANES)
+        for t in range(start + 1, end):
+            at = terms.position[t] * LANES
+            _add_scaled(terms.weight[t], values, at, points, m * LANES)
+
+
+@njit(nogil=True)
+def _finish(values, terms, row, num_points, in_double, points, sums, width, out, to):
+    """From used values to points in the output."""
+    if in_double:
+        _interpolate(values, terms, row, num_points, sums)
+        _write(sums, num_points, width, out, to)
+    else:
+        _interpolate(values, terms, row, num_points, points)
+        _write(points, num_points, width, out, to)
 
 
 @njit(nogil=True)
@@ -165,50 +353,6 @@ def _write(points, num_points, width, out, at):
             out[at + lane * num_points + m] = points[m * LANES + lane]
 
 
-@njit(cache=True, nogil=True)
-def quantile(
-    src, num_slices, ptr, rows, terms, num_points, in_double, part, keys, out, order
-):
-    """The points of graphs that have room in ``keys``; the others are left out."""
-    max_used = min(len(keys) // LANES, _max_used(terms))
-    bits = np.zeros(max_used * LANES, np.int32)
-    values = bits.view(np.float32)
-    points = np.empty(num_points * LANES, np.float32)
-    for graph in range(part.first_graph, part.last_graph):
-        start = ptr[graph]
-        size = ptr[graph + 1] - start
-        if size * LANES > len(keys):
-            continue
-        row = rows[graph]
-        for first in range(part.first_slice, part.last_slice, LANES):
-            width = min(LANES, part.last_slice - first)
-            at = (graph * num_slices + first) * num_points
-            if size == 0:
-                out[at : at + width * num_points] = 0
-                continue
-            for place in range(size):
-                source = (start + place) * num_slices + first
-                if width == LANES:
-                    _pack_row(src, source, LANES, keys, place * LANES, 1, place)
-                else:
-                    _pack_row(src, source, width, keys, place * LANES, 1, place)
-            _sort(keys, size)
-            first_used = terms.first_used[row]
-            for i in range(terms.first_used[row + 1] - first_used):
-                rank = terms.used[first_used + i]
-                to = (start + i) * num_slices + first
-                if width == LANES:
-                    _unpack_row(
-                        keys, rank * LANES, 1, LANES, bits, i * LANES, order, to
-                    )
-                else:
-                    _unpack_row(
-                        keys, rank * LANES, 1, width, bits, i * LANES, order, to
-                    )
-            _interpolate(values, terms, row, num_points, in_double, points)
-            _write(points, num_points, width, out, at)
-
-
 @njit(nogil=True)
 def _max_used(terms):
     largest = 0
@@ -217,23 +361,68 @@ def _max_used(terms):
     return largest
 
 
+# Kernels ##############################################################################
+
+
 @njit(cache=True, nogil=True)
-def pack(src, num_slices, start, size, first, width, keys):
+def quantile(
+    bits, num_slices, ptr, rows, terms, num_points, in_double, part, keys, out, order
+):
+    """The points of graphs that have room in ``keys``; the others are left out."""
+    num_rows = min(len(keys) // LANES, _max_used(terms))
+    used_bits = np.empty(num_rows * LANES, np.int32)
+    points = np.empty(num_points * LANES, np.float32)
+    sums = np.empty(num_points * LANES * in_double, np.float64)
+    line = np.zeros(LANES, np.int32)
+    for graph in range(part.first_graph, part.last_graph):
+        start, row = ptr[graph], rows[graph]
+        size = ptr[graph + 1] - start
+        if num_key_rows(size) * LANES > len(keys):
+            continue
+        for first in range(part.first_slice, part.last_slice, LANES):
+            width = min(LANES, part.last_slice - first)
+            to = (graph * num_slices + first) * num_points
+            if size == 0:
+                out[to : to + width * num_points] = 0
+                continue
+            _pack_block(bits, start * num_slices + first, num_slices, size, width, keys, line)
+            _sort(keys, size)
+            begin, end = terms.first_used[row], terms.first_used[row + 1]
+            for i in range(end - begin):
+                at = terms.used[begin + i] * LANES
+                place_to = (start + i) * num_slices + first
+                _unpack_row(keys, at, used_bits, i * LANES, order, place_to, width, line)
+            values = used_bits.view(np.float32)
+            _finish(values, terms, row, num_points, in_double, points, sums, width, out, to)
+
+
+@njit(cache=True, nogil=True)
+def pack(bits, num_slices, start, size, first, width, keys):
     """The keys of some slices of a graph, ``[width, size]``, to be sorted."""
-    for place in range(size):
-        at = (start + place) * num_slices + first
-        _pack_row(src, at, width, keys, place, size, place)
+    tile = np.empty(LANES * LANES, keys.dtype)
+    line = np.zeros(LANES, np.int32)
+    for block in range(0, width, LANES):
+        lanes = min(LANES, width - block)
+        for place in range(0, size, LANES):
+            num_rows = min(LANES, size - place)
+            for i in range(num_rows):
+                at = (start + place + i) * num_slices + first + block
+                _pack_row(bits, at, tile, i * LANES, place + i, lanes, line)
+            for lane in range(lanes):
+                to = (block + lane) * size + place
+                for i in range(num_rows):
+                    keys[to + i] = tile[i * LANES + lane]
 
 
 @njit(cache=True, nogil=True)
 def unpack(
     keys,
+    num_slices,
+    start,
     size,
     first,
     width,
     graph,
-    num_slices,
-    start,
     row,
     terms,
     num_points,
@@ -242,20 +431,23 @@ def unpack(
     order,
 ):
     """The points of sorted keys ``[width, size]``."""
-    first_used = terms.first_used[row]
-    num_used = terms.first_used[row + 1] - first_used
-    bits = np.zeros(num_used * LANES, np.int32)
-    values = bits.view(np.float32)
+    begin, end = terms.first_used[row], terms.first_used[row + 1]
+    used_bits = np.empty((end - begin) * LANES, np.int32)
     points = np.empty(num_points * LANES, np.float32)
+    sums = np.empty(num_points * LANES * in_double, np.float64)
+    gathered = np.zeros(LANES, keys.dtype)
+    line = np.zeros(LANES, np.int32)
     for block in range(0, width, LANES):
         lanes = min(LANES, width - block)
-        for i in range(num_used):
-            rank = block * size + terms.used[first_used + i]
-            to = (start + i) * num_slices + first + block
-            _unpack_row(keys, rank, size, lanes, bits, i * LANES, order, to)
-        _interpolate(values, terms, row, num_points, in_double, points)
-        at = (graph * num_slices + first + block) * num_points
-        _write(points, num_points, lanes, out, at)
+        for i in range(end - begin):
+            at = block * size + terms.used[begin + i]
+            for lane in range(lanes):
+                gathered[lane] = keys[at + lane * size]
+            place_to = (start + i) * num_slices + first + block
+            _unpack_row(gathered, 0, used_bits, i * LANES, order, place_to, lanes, line)
+        values = used_bits.view(np.float32)
+        to = (graph * num_slices + first + block) * num_points
+        _finish(values, terms, row, num_points, in_double, points, sums, lanes, out, to)
 
 
 @njit(cache=True, nogil=True)
@@ -265,23 +457,22 @@ def apply(
     """The points of values in a given order."""
     values = np.zeros(_max_used(terms) * LANES, np.float32)
     points = np.empty(num_points * LANES, np.float32)
+    sums = np.empty(num_points * LANES * in_double, np.float64)
     for graph in range(part.first_graph, part.last_graph):
-        start = ptr[graph]
-        size = ptr[graph + 1] - start
-        row = rows[graph]
+        start, row = ptr[graph], rows[graph]
+        is_empty = ptr[graph + 1] == start
         for first in range(part.first_slice, part.last_slice, LANES):
             width = min(LANES, part.last_slice - first)
-            at = (graph * num_slices + first) * num_points
-            if size == 0:
-                out[at : at + width * num_points] = 0
+            to = (graph * num_slices + first) * num_points
+            if is_empty:
+                out[to : to + width * num_points] = 0
                 continue
             for i in range(terms.first_used[row + 1] - terms.first_used[row]):
-                place_at = (start + i) * num_slices + first
+                at = (start + i) * num_slices + first
                 for lane in range(width):
-                    place = start + order[place_at + lane]
+                    place = start + order[at + lane]
                     values[i * LANES + lane] = src[place * num_slices + first + lane]
-            _interpolate(values, terms, row, num_points, in_double, points)
-            _write(points, num_points, width, out, at)
+            _finish(values, terms, row, num_points, in_double, points, sums, width, out, to)
 
 
 @njit(cache=True, nogil=True)
@@ -290,11 +481,10 @@ def adjoint(grad, num_slices, ptr, rows, terms, num_points, part, out, order):
     used = np.empty(_max_used(terms) * LANES, np.float32)
     points = np.zeros(num_points * LANES, np.float32)
     for graph in range(part.first_graph, part.last_graph):
-        start = ptr[graph]
+        start, row = ptr[graph], rows[graph]
         size = ptr[graph + 1] - start
         if size == 0:
             continue
-        row = rows[graph]
         num_used = terms.first_used[row + 1] - terms.first_used[row]
         for first in range(part.first_slice, part.last_slice, LANES):
             width = min(LANES, part.last_slice - first)
@@ -304,22 +494,18 @@ def adjoint(grad, num_slices, ptr, rows, terms, num_points, part, out, order):
                     points[m * LANES + lane] = grad[at + lane * num_points + m]
             used[: num_used * LANES] = 0
             for m in range(num_points):
-                for t in range(
-                    terms.first[row * num_points + m],
-                    terms.first[row * num_points + m + 1],
-                ):
-                    weight = np.float32(terms.weight[t])
+                begin = terms.first[row * num_points + m]
+                end = terms.first[row * num_points + m + 1]
+                for t in range(begin, end):
                     to = terms.position[t] * LANES
-                    for lane in range(LANES):
-                        used[to + lane] += weight * points[m * LANES + lane]
+                    _add_scaled(terms.weight[t], points, m * LANES, used, to)
             base = start * num_slices + first
             if num_used < size:
                 for place in range(size):
                     to = base + place * num_slices
-                    for lane in range(width):
-                        out[to + lane] = 0
+                    out[to : to + width] = 0
             for i in range(num_used):
-                place_at = base + i * num_slices
+                at = base + i * num_slices
                 for lane in range(width):
-                    to = base + order[place_at + lane] * num_slices + lane
+                    to = base + order[at + lane] * num_slices + lane
                     out[to] = used[i * LANES + lane]

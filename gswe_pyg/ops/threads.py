@@ -30,7 +30,7 @@ def for_each(
         for item in items:
             work(item)
         return
-    queue = iter(items)
+    queue = iter(list(items))  # a generator cannot be shared
 
     @torch.no_grad()  # a setting of each thread
     def drain() -> None:
