@@ -21,7 +21,7 @@ from gswe_pyg.ops.threads import for_each
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 # Up to here, a network is faster than a sort that needs fewer comparisons.
-_NETWORK_NODES = 256
+_NETWORK_NODES = 4096
 
 # Fewer elements than this are not worth a second thread.
 _WORTH_THREADS = 1 << 16
@@ -139,13 +139,13 @@ def quantile(
     if batch.is_empty:
         return _zeros(src, batch), order
     out = _new_points(batch)
-    key_dtype = np.int64 if with_order else np.int32
+    key_dtype = torch.int64 if with_order else torch.int32
     bits = _flat(src).view(np.int32)
     flat_out, flat_order = out.numpy().reshape(-1), order.numpy().reshape(-1)
     largest = min(int(batch.sizes.max()), _NETWORK_NODES)
 
     def sort_by_network(part: Part) -> None:
-        keys = np.zeros(num_key_rows(largest) * LANES, key_dtype)
+        keys = torch.zeros(num_key_rows(largest) * LANES, dtype=key_dtype).numpy()
         kernels.quantile(
             bits,
             batch.num_slices,
@@ -163,7 +163,7 @@ def quantile(
     def sort_by_numpy(part: Part) -> None:
         graph, _, first, last = part
         start, size = int(batch.ptr[graph]), int(batch.sizes[graph])
-        keys = np.empty((last - first, size), key_dtype)
+        keys = torch.empty(last - first, size, dtype=key_dtype).numpy()
         flat_keys = keys.reshape(-1)
         kernels.pack(bits, batch.num_slices, start, size, first, len(keys), flat_keys)
         keys.sort(axis=-1)

@@ -145,7 +145,9 @@ def _minimum_and_maximum(
 
 
 _exchange = _network((0, 1))
-_merge_8 = _network(
+_cross_4 = _network((0, 3), (1, 2), (0, 1), (2, 3))
+_halve_4 = _network((0, 2), (1, 3), (0, 1), (2, 3))
+_halve_8 = _network(
     *[(0, 4), (1, 5), (2, 6), (3, 7)],
     *[(0, 2), (1, 3), (4, 6), (5, 7)],
     *[(0, 1), (2, 3), (4, 5), (6, 7)],
@@ -244,7 +246,7 @@ _set_scaled, _add_scaled = _scaled(False), _scaled(True)
 # Parts of the kernels #################################################################
 
 
-@njit(nogil=True)
+@njit(nogil=True, forceinline=True)
 def _sort(keys, num_rows):
     """A bitonic sort of rows: the same comparisons for all lanes.
 
@@ -257,23 +259,63 @@ def _sort(keys, num_rows):
     length = 8
     while length < end:
         for start in range(0, end - length, 2 * length):
-            beyond = start + 2 * length
-            for row in range(max(start, start + beyond - end), start + length):
-                partner = start + beyond - 1 - row
-                _exchange(keys, (row * LANES, partner * LANES))
-            stop = min(beyond, end)
-            distance = length // 2
-            while distance >= 8:
-                for first in range(start, stop - distance, 2 * distance):
-                    for row in range(first, min(first + distance, stop - distance)):
-                        _exchange(keys, (row * LANES, (row + distance) * LANES))
-                distance //= 2
+            stop = min(start + 2 * length, end)
+            _cross(keys, start, length, stop)
+            distance = length // 4 if length > 8 else 0
+            while distance >= 16:
+                _halve_twice(keys, start, distance, stop)
+                distance //= 4
+            if distance == 8:
+                _halve(keys, start, stop)
             for row in range(start, stop, 8):
-                _merge_8(keys, _eight_rows(row))
+                _halve_8(keys, _eight_rows(row))
         length *= 2
 
 
-@njit(nogil=True)
+@njit(nogil=True, forceinline=True)
+def _cross(keys, start, length, stop):
+    """Compares two sorted runs, the second backwards, and halves of the results."""
+    last = start + 2 * length - 1
+    if length == 8:
+        for row in range(last + 1 - stop, 8):
+            _exchange(keys, ((start + row) * LANES, (last - row) * LANES))
+        return
+    half = length // 2
+    for i in range(half):
+        a, b, c, d = start + i, start + i + half, last - i - half, last - i
+        if d < stop:
+            _cross_4(keys, (a * LANES, b * LANES, c * LANES, d * LANES))
+        else:
+            if c < stop:
+                _exchange(keys, (b * LANES, c * LANES))
+            _exchange(keys, (a * LANES, b * LANES))
+
+
+@njit(nogil=True, forceinline=True)
+def _halve_twice(keys, start, distance, stop):
+    """Compares rows of this distance, and then of half of it."""
+    half = distance // 2
+    for first in range(start, stop, 2 * distance):
+        for a in range(first, first + half):
+            b, c, d = a + half, a + distance, a + distance + half
+            if d < stop:
+                _halve_4(keys, (a * LANES, b * LANES, c * LANES, d * LANES))
+            else:
+                if c < stop:
+                    _exchange(keys, (a * LANES, c * LANES))
+                if b < stop:
+                    _exchange(keys, (a * LANES, b * LANES))
+
+
+@njit(nogil=True, forceinline=True)
+def _halve(keys, start, stop):
+    """Compares rows of distance eight."""
+    for first in range(start, stop - 8, 16):
+        for row in range(first, first + 8):
+            _exchange(keys, (row * LANES, (row + 8) * LANES))
+
+
+@njit(nogil=True, forceinline=True)
 def _pack_row(bits, at, keys, to, place, width, line):
     if width == LANES:
         _pack(bits, at, keys, to, place)
@@ -283,14 +325,14 @@ def _pack_row(bits, at, keys, to, place, width, line):
         _pack(line, 0, keys, to, place)
 
 
-@njit(nogil=True)
+@njit(nogil=True, forceinline=True)
 def _pack_block(bits, at, num_slices, size, width, keys, line):
     for place in range(size):
         source = at + place * num_slices
         _pack_row(bits, source, keys, place * LANES, place, width, line)
 
 
-@njit(nogil=True)
+@njit(nogil=True, forceinline=True)
 def _unpack_row(keys, at, bits, to, order, place_to, width, line):
     if width == LANES:
         _unpack(keys, at, bits, to, order, place_to)
@@ -301,12 +343,12 @@ def _unpack_row(keys, at, bits, to, order, place_to, width, line):
                 order[place_to + lane] = line[lane]
 
 
-@njit(nogil=True)
+@njit(nogil=True, forceinline=True)
 def num_key_rows(num_rows):
     return (num_rows + 7) // 8 * 8
 
 
-@njit(nogil=True)
+@njit(nogil=True, forceinline=True)
 def _eight_rows(row):
     at = row * LANES
     return (
@@ -321,7 +363,7 @@ def _eight_rows(row):
     )
 
 
-@njit(nogil=True)
+@njit(nogil=True, forceinline=True)
 def _interpolate(values, terms, row, num_points, points):
     """From used values ``[num_used, LANES]`` to points ``[num_points, LANES]``."""
     for m in range(num_points):
@@ -334,7 +376,7 @@ def _interpolate(values, terms, row, num_points, points):
             _add_scaled(terms.weight[t], values, at, points, m * LANES)
 
 
-@njit(nogil=True)
+@njit(nogil=True, forceinline=True)
 def _finish(values, terms, row, num_points, in_double, points, sums, width, out, to):
     """From used values to points in the output."""
     if in_double:
@@ -345,7 +387,7 @@ def _finish(values, terms, row, num_points, in_double, points, sums, width, out,
         _write(points, num_points, width, out, to)
 
 
-@njit(nogil=True)
+@njit(nogil=True, forceinline=True)
 def _write(points, num_points, width, out, at):
     """Points ``[num_points, LANES]`` to ``[width, num_points]``."""
     for lane in range(width):
@@ -353,7 +395,7 @@ def _write(points, num_points, width, out, at):
             out[at + lane * num_points + m] = points[m * LANES + lane]
 
 
-@njit(nogil=True)
+@njit(nogil=True, forceinline=True)
 def _max_used(terms):
     largest = 0
     for row in range(len(terms.first_used) - 1):
@@ -371,6 +413,7 @@ def quantile(
     """The points of graphs that have room in ``keys``; the others are left out."""
     num_rows = min(len(keys) // LANES, _max_used(terms))
     used_bits = np.empty(num_rows * LANES, np.int32)
+    values = used_bits.view(np.float32)
     points = np.empty(num_points * LANES, np.float32)
     sums = np.empty(num_points * LANES * in_double, np.float64)
     line = np.zeros(LANES, np.int32)
@@ -392,7 +435,6 @@ def quantile(
                 at = terms.used[begin + i] * LANES
                 place_to = (start + i) * num_slices + first
                 _unpack_row(keys, at, used_bits, i * LANES, order, place_to, width, line)
-            values = used_bits.view(np.float32)
             _finish(values, terms, row, num_points, in_double, points, sums, width, out, to)
 
 
@@ -433,6 +475,7 @@ def unpack(
     """The points of sorted keys ``[width, size]``."""
     begin, end = terms.first_used[row], terms.first_used[row + 1]
     used_bits = np.empty((end - begin) * LANES, np.int32)
+    values = used_bits.view(np.float32)
     points = np.empty(num_points * LANES, np.float32)
     sums = np.empty(num_points * LANES * in_double, np.float64)
     gathered = np.zeros(LANES, keys.dtype)
@@ -445,7 +488,6 @@ def unpack(
                 gathered[lane] = keys[at + lane * size]
             place_to = (start + i) * num_slices + first + block
             _unpack_row(gathered, 0, used_bits, i * LANES, order, place_to, lanes, line)
-        values = used_bits.view(np.float32)
         to = (graph * num_slices + first + block) * num_points
         _finish(values, terms, row, num_points, in_double, points, sums, lanes, out, to)
 
