@@ -7,10 +7,8 @@ apart from the results, only these chunks are in memory.
 """
 
 import math
-import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -18,6 +16,7 @@ import torch
 from torch import Tensor
 
 from gswe_pyg.ops.interpolation import Neighbours, neighbours, overlaps
+from gswe_pyg.ops.threads import for_each
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -375,52 +374,5 @@ def _for_chunks(work: Callable[[slice], None], shape: tuple[int, int]) -> None:
         slice(start, min(start + step, num_slices))
         for start in range(0, num_slices, step)
     ]
-    if num_threads == 1:
-        for chunk in chunks:
-            work(chunk)
-        return
-    queue = iter(chunks)
-
-    @torch.no_grad()  # a setting of each thread
-    def drain(_: int) -> None:
-        for chunk in queue:
-            work(chunk)
-
     # The caller waits: in its own thread, PyTorch would start more threads than cores.
-    list(_pool().map(drain, range(num_threads)))
-
-
-_executor: ThreadPoolExecutor | None = None
-
-
-def _pool() -> ThreadPoolExecutor:
-    """Threads in which PyTorch does not start threads of its own."""
-    global _executor
-    if _executor is None:
-        num_workers = os.cpu_count() or 1
-        all_started = threading.Barrier(num_workers)
-        executor = ThreadPoolExecutor(
-            num_workers,
-            thread_name_prefix="gswe_pyg",
-            initializer=_start_worker,
-        )
-        list(executor.map(lambda _: all_started.wait(), range(num_workers)))
-        # The number holds for the thread that sets it, and for all that start later.
-        torch.set_num_threads(torch.get_num_threads())
-        _executor = executor
-    return _executor
-
-
-def _start_worker() -> None:
-    torch.get_num_threads()  # else PyTorch sets it to the default later on
-    torch.set_num_threads(1)
-
-
-def _forget_pool() -> None:
-    global _executor
-    _executor = None
-
-
-# Threads do not survive a fork: the child starts its own.
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_pool)
+    for_each(work, chunks, num_threads, caller_works=False)

@@ -1,6 +1,8 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 
 import numpy as np
@@ -11,7 +13,9 @@ from torch.nn import Parameter
 from gswe_pyg.ops import numpy_backend, torch_backend
 from gswe_pyg.ops.interpolation import INTERPOLATIONS
 
-BACKENDS: dict[str, ModuleType] = {"numpy": numpy_backend, "torch": torch_backend}
+BACKENDS = ("numba", "numpy", "torch")
+
+_HAS_NUMBA = find_spec("numba") is not None
 
 # numpy sorts with SIMD instructions on all common processors since its version 2.0.
 _NUMPY_IS_FAST = int(np.__version__.split(".")[0]) >= 2
@@ -25,11 +29,12 @@ def backend(name: str) -> Iterator[None]:
     r"""Makes :meth:`segment_quantile` use one backend, for tests and bug reports.
 
     The environment variable :obj:`GSWE_PYG_BACKEND` does the same for a whole process.
-    Both backends give the same numbers; without a wish, :obj:`"numpy"` serves tensors
-    in single or half precision on the CPU, and :obj:`"torch"` all others.
+    All backends give the same numbers. Without a wish, :obj:`"numba"` serves tensors in
+    single or half precision on the CPU, or :obj:`"numpy"` where numba is not installed,
+    and :obj:`"torch"` all others.
 
     Args:
-        name (str): :obj:`"numpy"` or :obj:`"torch"`.
+        name (str): :obj:`"numba"`, :obj:`"numpy"` or :obj:`"torch"`.
 
     Example:
         >>> from gswe_pyg.ops import backend, segment_quantile
@@ -108,6 +113,11 @@ def _known_backend(name: str) -> str:
             f"The backend ('name', or GSWE_PYG_BACKEND in the environment) must be one "
             f"of {list(BACKENDS)} (got '{name}')"
         )
+    if name == "numba" and not _HAS_NUMBA:
+        raise ValueError(
+            "The 'numba' backend needs numba, which is not installed: use "
+            "'pip install \"gswe-pyg[fast]\"' or the 'numpy' backend"
+        )
     if name == "numpy" and not _NUMPY_IS_FAST:
         raise ValueError(
             f"The 'numpy' backend needs numpy 2.0 or later (got {np.__version__}): "
@@ -117,15 +127,22 @@ def _known_backend(name: str) -> str:
 
 
 def _choose_backend(src: Tensor) -> str:
-    on_numpy = src.device.type == "cpu" and src.dtype in numpy_backend.DTYPES
+    on_cpu = src.device.type == "cpu" and src.dtype in numpy_backend.DTYPES
     if _forced is None:
-        return "numpy" if on_numpy and _NUMPY_IS_FAST else "torch"
-    if _known_backend(_forced) == "numpy" and not on_numpy:
+        if on_cpu and _HAS_NUMBA:
+            return "numba"
+        return "numpy" if on_cpu and _NUMPY_IS_FAST else "torch"
+    if _known_backend(_forced) != "torch" and not on_cpu:
         raise ValueError(
-            f"The 'numpy' backend handles {list(numpy_backend.DTYPES)} on the CPU (got "
-            f"{src.dtype} on '{src.device}'): convert 'src' or use the 'torch' backend"
+            f"The '{_forced}' backend handles {list(numpy_backend.DTYPES)} on the CPU "
+            f"(got {src.dtype} on '{src.device}'): convert 'src' or use the 'torch' "
+            f"backend"
         )
     return _forced
+
+
+def _module(name: str) -> ModuleType:
+    return import_module(f"gswe_pyg.ops.{name}_backend")
 
 
 def _check(
@@ -207,7 +224,7 @@ def _quantile_kernel(
     backend: str,
 ) -> tuple[Tensor, Tensor]:
     _check_ptr(src, ptr)
-    return BACKENDS[backend].quantile(src, ptr, num_points, interpolation, with_order)
+    return _module(backend).quantile(src, ptr, num_points, interpolation, with_order)
 
 
 def _apply_kernel(
@@ -218,7 +235,7 @@ def _apply_kernel(
     interpolation: str,
     backend: str,
 ) -> Tensor:
-    return BACKENDS[backend].apply(src, order, ptr, num_points, interpolation)
+    return _module(backend).apply(src, order, ptr, num_points, interpolation)
 
 
 def _adjoint_kernel(
@@ -229,7 +246,7 @@ def _adjoint_kernel(
     interpolation: str,
     backend: str,
 ) -> Tensor:
-    return BACKENDS[backend].adjoint(grad, order, ptr, num_points, interpolation)
+    return _module(backend).adjoint(grad, order, ptr, num_points, interpolation)
 
 
 def _weighted_kernel(

@@ -1,0 +1,274 @@
+"""Segment quantiles on the CPU by compiled loops, where numba is installed.
+
+A row of the slice matrix has an element's values in all slices, side by side: a sorting
+network, which compares rows with rows, sorts many slices at once. It takes graphs up to
+:obj:`_NETWORK_NODES` nodes; larger ones are transposed, some slices at a time, for
+numpy's SIMD sort. Nothing is padded. See :mod:`gswe_pyg.ops.numba_kernels`.
+"""
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gswe_pyg.ops import numba_kernels as kernels
+from gswe_pyg.ops.interpolation import neighbours, overlaps
+from gswe_pyg.ops.numba_kernels import LANES, Part, Terms, num_key_rows
+from gswe_pyg.ops.threads import for_each
+
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+
+# Up to here, a network is faster than a sort that needs fewer comparisons.
+_NETWORK_NODES = 4096
+
+# Fewer elements than this are not worth a second thread.
+_WORTH_THREADS = 1 << 16
+
+# Elements of a block of a large graph that are sorted in one call.
+_BLOCK = 1 << 16
+
+# Sizes up to this one have their terms in tables, which are kept.
+_TABLE_ROWS, _TABLE_ENTRIES = 256, 1 << 16
+
+
+class _Batch:
+    """Where things are in a batch of graphs, as the kernels want to know it."""
+
+    def __init__(
+        self, ptr: Tensor, num_slices: int, num_points: int, interpolation: str
+    ) -> None:
+        self.ptr = ptr.numpy()
+        self.num_graphs = len(self.ptr) - 1
+        self.num_elements = int(self.ptr[-1])
+        self.num_slices = num_slices
+        self.num_points = num_points
+        self.in_double = interpolation == "barycentric"  # sums of many values
+        self.sizes = np.diff(self.ptr)
+        self.rows, self.terms = _rows_and_terms(self.sizes, num_points, interpolation)
+        self.num_threads = 1
+        if self.num_elements * num_slices >= _WORTH_THREADS:
+            self.num_threads = torch.get_num_threads()
+
+    @property
+    def is_empty(self) -> bool:
+        return self.num_elements == 0 or self.num_slices == 0
+
+    def parts(self) -> Iterator[Part]:
+        """Graphs and slices in some parts of about equal work for each thread."""
+        if self.num_threads == 1:
+            yield Part(0, self.num_graphs, 0, self.num_slices)
+            return
+        num_parts = 4 * self.num_threads
+        share = self.num_elements // num_parts + 1
+        shares = np.arange(1, num_parts) * share
+        bounds = np.searchsorted(self.ptr, shares).clip(max=self.num_graphs)
+        bounds = np.unique([0, *bounds, self.num_graphs]).tolist()
+        for first, last in zip(bounds[:-1], bounds[1:], strict=True):
+            # A graph of many shares is cut by slices.
+            num_cuts = -(-int(self.ptr[last] - self.ptr[first]) // (2 * share))
+            num_blocks = -(-self.num_slices // LANES)
+            step = LANES * -(-num_blocks // num_cuts)
+            for start in range(0, self.num_slices, step):
+                end = min(start + step, self.num_slices)
+                yield Part(first, last, start, end)
+
+
+def _rows_and_terms(
+    sizes: np.ndarray, num_points: int, interpolation: str
+) -> tuple[np.ndarray, Terms]:
+    """The terms of the sizes that occur, and the row of each graph in them."""
+    largest = int(sizes.max(initial=1))
+    num_rows = 1 << (largest - 1).bit_length()
+    if num_rows <= _TABLE_ROWS and num_rows * num_points <= _TABLE_ENTRIES:
+        return sizes - 1, _table(num_rows, num_points, interpolation)
+    distinct, rows = np.unique(np.maximum(sizes, 1), return_inverse=True)
+    return rows, _terms(distinct, num_points, interpolation)
+
+
+@lru_cache(maxsize=16)
+def _table(num_rows: int, num_points: int, interpolation: str) -> Terms:
+    return _terms(np.arange(1, num_rows + 1), num_points, interpolation)
+
+
+def _terms(sizes: np.ndarray, num_points: int, interpolation: str) -> Terms:
+    if interpolation == "barycentric":
+        row, rank, point, weight = overlaps(sizes, num_points)
+    else:
+        near = neighbours(sizes, num_points, interpolation)
+        rank = np.stack([near.lower, near.upper], axis=-1).reshape(-1)
+        weight = np.stack([near.lower_weight, near.upper_weight], axis=-1).reshape(-1)
+        row, point = np.indices(near.lower.shape).repeat(2, axis=-1).reshape(2, -1)
+        present = weight != 0  # zero times infinity is nothing
+        row, rank = row[present], rank[present]
+        point, weight = point[present], weight[present]
+    first = _starts(row * num_points + point, len(sizes) * num_points)
+    starts = np.cumsum(sizes) - sizes
+    used, position = np.unique(starts[row] + rank, return_inverse=True)
+    used_row = np.searchsorted(starts, used, side="right") - 1
+    first_used = _starts(used_row, len(sizes))
+    return Terms(
+        first,
+        (position - first_used[row]).astype(np.int32),
+        weight,
+        first_used,
+        (used - starts[used_row]).astype(np.int32),
+    )
+
+
+def _starts(sorted_index: np.ndarray, size: int) -> np.ndarray:
+    counts = np.bincount(sorted_index, minlength=size)
+    return np.concatenate([[0], np.cumsum(counts)])
+
+
+def quantile(
+    src: Tensor,
+    ptr: Tensor,
+    num_points: int,
+    interpolation: str,
+    with_order: bool,
+) -> tuple[Tensor, Tensor]:
+    """The points ``[B, L, M]`` of each graph, and what the adjoint needs to know.
+
+    The first rows of the order of each graph hold the place that each used sorted value
+    came from, for each slice. Memory that is not needed is not touched.
+    """
+    batch = _Batch(ptr, src.shape[1], num_points, interpolation)
+    order = torch.empty(src.shape if with_order else (0,), dtype=torch.int32)
+    if batch.is_empty:
+        return _zeros(src, batch), order
+    out = _new_points(batch)
+    key_dtype = torch.int64 if with_order else torch.int32
+    bits = _flat(src).view(np.int32)
+    flat_out, flat_order = out.numpy().reshape(-1), order.numpy().reshape(-1)
+    largest = min(int(batch.sizes.max()), _NETWORK_NODES)
+
+    def sort_by_network(part: Part) -> None:
+        keys = torch.zeros(num_key_rows(largest) * LANES, dtype=key_dtype).numpy()
+        kernels.quantile(
+            bits,
+            batch.num_slices,
+            batch.ptr,
+            batch.rows,
+            batch.terms,
+            num_points,
+            batch.in_double,
+            part,
+            keys,
+            flat_out,
+            flat_order,
+        )
+
+    def sort_by_numpy(part: Part) -> None:
+        graph, _, first, last = part
+        start, size = int(batch.ptr[graph]), int(batch.sizes[graph])
+        keys = torch.empty(last - first, size, dtype=key_dtype).numpy()
+        flat_keys = keys.reshape(-1)
+        kernels.pack(bits, batch.num_slices, start, size, first, len(keys), flat_keys)
+        keys.sort(axis=-1)
+        kernels.unpack(
+            flat_keys,
+            batch.num_slices,
+            start,
+            size,
+            first,
+            len(keys),
+            graph,
+            int(batch.rows[graph]),
+            batch.terms,
+            num_points,
+            batch.in_double,
+            flat_out,
+            flat_order,
+        )
+
+    large = _parts_of_large(batch)
+    if large:
+        for_each(sort_by_numpy, large, batch.num_threads, caller_works=True)
+    if len(large) == 0 or (batch.sizes <= _NETWORK_NODES).any():
+        for_each(sort_by_network, batch.parts(), batch.num_threads, caller_works=True)
+    return out.to(src.dtype), order
+
+
+def apply(
+    src: Tensor, order: Tensor, ptr: Tensor, num_points: int, interpolation: str
+) -> Tensor:
+    """Interpolates the values of ``src`` in a given order instead of a sorted one."""
+    batch = _Batch(ptr, src.shape[1], num_points, interpolation)
+    if batch.is_empty:
+        return _zeros(src, batch)
+    out = _new_points(batch)
+    values, flat_order = _flat(src), order.numpy().reshape(-1)
+    flat_out = out.numpy().reshape(-1)
+
+    def work(part: Part) -> None:
+        kernels.apply(
+            values,
+            batch.num_slices,
+            batch.ptr,
+            batch.rows,
+            batch.terms,
+            num_points,
+            batch.in_double,
+            part,
+            flat_out,
+            flat_order,
+        )
+
+    for_each(work, batch.parts(), batch.num_threads, caller_works=True)
+    return out.to(src.dtype)
+
+
+def adjoint(
+    grad: Tensor, order: Tensor, ptr: Tensor, num_points: int, interpolation: str
+) -> Tensor:
+    """The transpose of :func:`apply`: from ``[B, L, M]`` to ``[N, L]``."""
+    batch = _Batch(ptr, order.shape[1], num_points, interpolation)
+    out = torch.empty(order.shape, dtype=torch.float32)
+    if batch.is_empty:
+        return out.to(grad.dtype)
+    points, flat_order = _flat(grad), order.numpy().reshape(-1)
+    flat_out = out.numpy().reshape(-1)
+
+    def work(part: Part) -> None:
+        kernels.adjoint(
+            points,
+            batch.num_slices,
+            batch.ptr,
+            batch.rows,
+            batch.terms,
+            num_points,
+            part,
+            flat_out,
+            flat_order,
+        )
+
+    for_each(work, batch.parts(), batch.num_threads, caller_works=True)
+    return out.to(grad.dtype)
+
+
+def _parts_of_large(batch: _Batch) -> list[Part]:
+    """The graphs for numpy's sort, one by one, and some slices of them."""
+    parts = []
+    for graph in np.flatnonzero(batch.sizes > _NETWORK_NODES).tolist():
+        # A line of memory at least, unless the keys would exceed the slice matrix.
+        step = max(_BLOCK // int(batch.sizes[graph]), LANES)
+        step = max(1, min(step, batch.num_slices // (2 * batch.num_threads)))
+        parts += [
+            Part(graph, graph + 1, first, min(first + step, batch.num_slices))
+            for first in range(0, batch.num_slices, step)
+        ]
+    return parts
+
+
+def _flat(x: Tensor) -> np.ndarray:
+    return x.detach().float().contiguous().numpy().reshape(-1)
+
+
+def _new_points(batch: _Batch) -> Tensor:
+    return torch.empty(batch.num_graphs, batch.num_slices, batch.num_points)
+
+
+def _zeros(src: Tensor, batch: _Batch) -> Tensor:
+    return src.new_zeros(batch.num_graphs, batch.num_slices, batch.num_points)

@@ -1,0 +1,553 @@
+"""The compiled loops of the ``numba`` backend.
+
+Graphs are worked off in blocks of :obj:`LANES` slices. A block of a graph is a small
+matrix in the cache with a row for each element, and what is done to a row is done to
+all its lanes at once, by SIMD instructions. All matrices are flat arrays here.
+
+Values are compared as integers of the same order, their *keys*. Where the order is
+wanted, a key of twice the width has the place of the element in its lower half, so that
+ties go by place. NaN comes last; -0.0 and 0.0 are a tie.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numba.np.arrayobj import make_array
+
+LANES = 16
+
+PLACE_BITS = 30
+
+# Makes all keys with places positive, and as floats neither denormal nor infinite.
+_OFFSET = 1 << 62
+
+# Behind all keys.
+_LAST_32 = np.int32(0x7FFFFFFF)
+_LAST_64 = np.int64(0x6000000000000000)
+
+_INT32, _INT64 = ir.IntType(32), ir.IntType(64)
+
+
+class Terms(NamedTuple):
+    """Points as sums over sorted values, for sets of some sizes, a row for each size.
+
+    Of the sorted values, ``used[first_used[row]:first_used[row + 1]]`` occur in a sum.
+    Point ``m`` is the sum over ``first[row * num_points + m]`` to the next of
+    ``weight`` times the used value number ``position``.
+    """
+
+    first: np.ndarray
+    position: np.ndarray
+    weight: np.ndarray
+    first_used: np.ndarray
+    used: np.ndarray
+
+
+class Part(NamedTuple):
+    """Some of the graphs, and some of the slices."""
+
+    first_graph: int
+    last_graph: int
+    first_slice: int
+    last_slice: int
+
+
+# SIMD instructions ####################################################################
+#
+# As vectors for LLVM, because its own search for what can be done at once fails where
+# rows of one array are read and written.
+
+
+def _vector(lane: ir.Type) -> ir.VectorType:
+    return ir.VectorType(lane, LANES)
+
+
+def _constant(lane: ir.Type, value: int) -> ir.Constant:
+    return ir.Constant(_vector(lane), [value] * LANES)
+
+
+def _splat(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
+    vector = _vector(value.type)
+    zeros = ir.Constant(_vector(_INT32), [0] * LANES)
+    single = ir.Constant(vector, ir.Undefined)
+    single = builder.insert_element(single, value, ir.Constant(_INT32, 0))
+    return builder.shuffle_vector(single, ir.Constant(vector, ir.Undefined), zeros)
+
+
+class _Array:
+    """Loads and stores vectors at a place of an array."""
+
+    def __init__(self, context, builder, array_type, value) -> None:
+        self.builder = builder
+        self.data = make_array(array_type)(context, builder, value).data
+        self.lane = context.get_data_type(array_type.dtype)
+        self.num_bytes = array_type.dtype.bitwidth // 8
+
+    def _pointer(self, at: ir.Value, vector: ir.VectorType) -> ir.Value:
+        first = cgutils.gep_inbounds(self.builder, self.data, at)
+        return self.builder.bitcast(first, vector.as_pointer())
+
+    def load(self, at: ir.Value, lanes: int = LANES) -> ir.Value:
+        pointer = self._pointer(at, ir.VectorType(self.lane, lanes))
+        return self.builder.load(pointer, align=self.num_bytes)
+
+    def store(self, value: ir.Value, at: ir.Value) -> None:
+        pointer = self._pointer(at, value.type)
+        self.builder.store(value, pointer, align=self.num_bytes)
+
+
+def _network(*comparators: tuple[int, int]):
+    """Sorts some rows of keys, given by their first lanes, by comparing these pairs."""
+
+    @intrinsic
+    def exchange(typing_context, keys, rows):
+        def generate(context, builder, signature, arguments):
+            array = _Array(context, builder, signature.args[0], arguments[0])
+            starts = cgutils.unpack_tuple(builder, arguments[1])
+            # As many lanes as all rows have room for in the registers.
+            lanes = 32 // array.num_bytes
+            for lane in range(0, LANES, lanes):
+                shift = ir.Constant(starts[0].type, lane)
+                places = [builder.add(start, shift) for start in starts]
+                values = [array.load(place, lanes) for place in places]
+                for low, high in comparators:
+                    pair = _minimum_and_maximum(builder, values[low], values[high])
+                    values[low], values[high] = pair
+                for value, place in zip(values, places, strict=True):
+                    array.store(value, place)
+            return context.get_dummy_value()
+
+        return types.void(keys, rows), generate
+
+    return exchange
+
+
+def _minimum_and_maximum(
+    builder: ir.IRBuilder, a: ir.Value, b: ir.Value
+) -> tuple[ir.Value, ir.Value]:
+    if a.type.element == _INT32:
+        is_less = builder.icmp_signed("<", a, b)
+    else:
+        # There are instructions for the minimum of floats, but not for that of int64.
+        doubles = ir.VectorType(ir.DoubleType(), a.type.count)
+        as_doubles = [builder.bitcast(x, doubles) for x in (a, b)]
+        is_less = builder.fcmp_ordered("<", *as_doubles)
+        a_double, b_double = as_doubles
+        return (
+            builder.bitcast(builder.select(is_less, a_double, b_double), a.type),
+            builder.bitcast(builder.select(is_less, b_double, a_double), a.type),
+        )
+    return builder.select(is_less, a, b), builder.select(is_less, b, a)
+
+
+_exchange = _network((0, 1))
+_cross_4 = _network((0, 3), (1, 2), (0, 1), (2, 3))
+_halve_4 = _network((0, 2), (1, 3), (0, 1), (2, 3))
+_halve_8 = _network(
+    *[(0, 4), (1, 5), (2, 6), (3, 7)],
+    *[(0, 2), (1, 3), (4, 6), (5, 7)],
+    *[(0, 1), (2, 3), (4, 5), (6, 7)],
+)
+_sort_8 = _network(
+    *[(0, 1), (2, 3), (4, 5), (6, 7)],
+    *[(0, 2), (1, 3), (4, 6), (5, 7)],
+    *[(1, 2), (5, 6), (0, 4), (3, 7)],
+    *[(1, 5), (2, 6)],
+    *[(1, 4), (3, 6)],
+    *[(2, 4), (3, 5)],
+    *[(3, 4)],
+)
+
+
+@intrinsic
+def _pack(typing_context, bits, at, keys, to, place):
+    """The keys of a row of values."""
+
+    def generate(context, builder, signature, arguments):
+        source = _Array(context, builder, signature.args[0], arguments[0])
+        target = _Array(context, builder, signature.args[2], arguments[2])
+        value = source.load(arguments[1])
+        key = _flip_negative(builder, value)
+        magnitude = builder.and_(value, _constant(_INT32, 0x7FFFFFFF))
+        infinity = _constant(_INT32, 0x7F800000)
+        is_nan = builder.icmp_signed(">", magnitude, infinity)
+        key = builder.select(is_nan, _constant(_INT32, 0x7FFFFFFF), key)
+        if target.lane != _INT32:
+            key = builder.sext(key, _vector(_INT64))
+            key = builder.shl(key, _constant(_INT64, PLACE_BITS))
+            offset = builder.add(arguments[4], ir.Constant(_INT64, _OFFSET))
+            key = builder.add(key, _splat(builder, offset))
+        target.store(key, arguments[3])
+        return context.get_dummy_value()
+
+    signature = types.void(bits, types.intp, keys, types.intp, types.int64)
+    return signature, generate
+
+
+@intrinsic
+def _unpack(typing_context, keys, at, bits, to, order, place_to):
+    """The values of a row of keys, and their places if they have some."""
+
+    def generate(context, builder, signature, arguments):
+        source = _Array(context, builder, signature.args[0], arguments[0])
+        target = _Array(context, builder, signature.args[2], arguments[2])
+        key = source.load(arguments[1])
+        if source.lane != _INT32:
+            place = builder.and_(key, _constant(_INT64, (1 << PLACE_BITS) - 1))
+            place = builder.trunc(place, _vector(_INT32))
+            places = _Array(context, builder, signature.args[4], arguments[4])
+            places.store(place, arguments[5])
+            key = builder.sub(key, _constant(_INT64, _OFFSET))
+            key = builder.ashr(key, _constant(_INT64, PLACE_BITS))
+            key = builder.trunc(key, _vector(_INT32))
+        target.store(_flip_negative(builder, key), arguments[3])
+        return context.get_dummy_value()
+
+    signature = types.void(keys, types.intp, bits, types.intp, order, types.intp)
+    return signature, generate
+
+
+def _flip_negative(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
+    """From sign and magnitude to two's complement, or back."""
+    negative = builder.sub(_constant(_INT32, -0x80000000), value)
+    is_negative = builder.icmp_signed("<", value, _constant(_INT32, 0))
+    return builder.select(is_negative, negative, value)
+
+
+def _scaled(is_added: bool):
+    """A row of values times a weight, written or added to another row."""
+
+    @intrinsic
+    def scale(typing_context, weight, values, at, out, to):
+        def generate(context, builder, signature, arguments):
+            source = _Array(context, builder, signature.args[1], arguments[1])
+            target = _Array(context, builder, signature.args[3], arguments[3])
+            value = source.load(arguments[2])
+            if source.lane != target.lane:
+                value = builder.fpext(value, _vector(target.lane))
+            value = builder.fmul(value, _splat(builder, arguments[0]))
+            if is_added:
+                value = builder.fadd(target.load(arguments[4]), value)
+            target.store(value, arguments[4])
+            return context.get_dummy_value()
+
+        return types.void(out.dtype, values, types.intp, out, types.intp), generate
+
+    return scale
+
+
+_set_scaled, _add_scaled = _scaled(False), _scaled(True)
+
+
+# Parts of the kernels #################################################################
+
+
+@njit(nogil=True, forceinline=True)
+def _sort(keys, num_rows):
+    """A bitonic sort of rows: the same comparisons for all lanes.
+
+    Rows are added until there are eight in each run, and stay behind all others.
+    """
+    end = num_key_rows(num_rows)
+    keys[num_rows * LANES : end * LANES] = _LAST_64 if keys.itemsize == 8 else _LAST_32
+    for row in range(0, end, 8):
+        _sort_8(keys, _eight_rows(row))
+    length = 8
+    while length < end:
+        for start in range(0, end - length, 2 * length):
+            stop = min(start + 2 * length, end)
+            _cross(keys, start, length, stop)
+            distance = length // 4 if length > 8 else 0
+            while distance >= 16:
+                _halve_twice(keys, start, distance, stop)
+                distance //= 4
+            if distance == 8:
+                _halve(keys, start, stop)
+            for row in range(start, stop, 8):
+                _halve_8(keys, _eight_rows(row))
+        length *= 2
+
+
+@njit(nogil=True, forceinline=True)
+def _cross(keys, start, length, stop):
+    """Compares two sorted runs, the second backwards, and halves of the results."""
+    last = start + 2 * length - 1
+    if length == 8:
+        for row in range(last + 1 - stop, 8):
+            _exchange(keys, ((start + row) * LANES, (last - row) * LANES))
+        return
+    half = length // 2
+    for i in range(half):
+        a, b, c, d = start + i, start + i + half, last - i - half, last - i
+        if d < stop:
+            _cross_4(keys, (a * LANES, b * LANES, c * LANES, d * LANES))
+        else:
+            if c < stop:
+                _exchange(keys, (b * LANES, c * LANES))
+            _exchange(keys, (a * LANES, b * LANES))
+
+
+@njit(nogil=True, forceinline=True)
+def _halve_twice(keys, start, distance, stop):
+    """Compares rows of this distance, and then of half of it."""
+    half = distance // 2
+    for first in range(start, stop, 2 * distance):
+        for a in range(first, first + half):
+            b, c, d = a + half, a + distance, a + distance + half
+            if d < stop:
+                _halve_4(keys, (a * LANES, b * LANES, c * LANES, d * LANES))
+            else:
+                if c < stop:
+                    _exchange(keys, (a * LANES, c * LANES))
+                if b < stop:
+                    _exchange(keys, (a * LANES, b * LANES))
+
+
+@njit(nogil=True, forceinline=True)
+def _halve(keys, start, stop):
+    """Compares rows of distance eight."""
+    for first in range(start, stop - 8, 16):
+        for row in range(first, first + 8):
+            _exchange(keys, (row * LANES, (row + 8) * LANES))
+
+
+@njit(nogil=True, forceinline=True)
+def _pack_row(bits, at, keys, to, place, width, line):
+    if width == LANES:
+        _pack(bits, at, keys, to, place)
+    else:
+        for lane in range(width):
+            line[lane] = bits[at + lane]
+        _pack(line, 0, keys, to, place)
+
+
+@njit(nogil=True, forceinline=True)
+def _pack_block(bits, at, num_slices, size, width, keys, line):
+    for place in range(size):
+        source = at + place * num_slices
+        _pack_row(bits, source, keys, place * LANES, place, width, line)
+
+
+@njit(nogil=True, forceinline=True)
+def _unpack_row(keys, at, bits, to, order, place_to, width, line):
+    if width == LANES:
+        _unpack(keys, at, bits, to, order, place_to)
+    else:
+        _unpack(keys, at, bits, to, line, 0)
+        if keys.itemsize == 8:
+            for lane in range(width):
+                order[place_to + lane] = line[lane]
+
+
+@njit(nogil=True, forceinline=True)
+def num_key_rows(num_rows):
+    return (num_rows + 7) // 8 * 8
+
+
+@njit(nogil=True, forceinline=True)
+def _eight_rows(row):
+    at = row * LANES
+    return (
+        at,
+        at + LANES,
+        at + 2 * LANES,
+        at + 3 * LANES,
+        at + 4 * LANES,
+        at + 5 * LANES,
+        at + 6 * LANES,
+        at + 7 * LANES,
+    )
+
+
+@njit(nogil=True, forceinline=True)
+def _interpolate(values, terms, row, num_points, points):
+    """From used values ``[num_used, LANES]`` to points ``[num_points, LANES]``."""
+    for m in range(num_points):
+        start = terms.first[row * num_points + m]
+        end = terms.first[row * num_points + m + 1]
+        at = terms.position[start] * LANES
+        _set_scaled(terms.weight[start], values, at, points, m * LANES)
+        for t in range(start + 1, end):
+            at = terms.position[t] * LANES
+            _add_scaled(terms.weight[t], values, at, points, m * LANES)
+
+
+@njit(nogil=True, forceinline=True)
+def _finish(values, terms, row, num_points, in_double, points, sums, width, out, to):
+    """From used values to points in the output."""
+    if in_double:
+        _interpolate(values, terms, row, num_points, sums)
+        _write(sums, num_points, width, out, to)
+    else:
+        _interpolate(values, terms, row, num_points, points)
+        _write(points, num_points, width, out, to)
+
+
+@njit(nogil=True, forceinline=True)
+def _write(points, num_points, width, out, at):
+    """Points ``[num_points, LANES]`` to ``[width, num_points]``."""
+    for lane in range(width):
+        for m in range(num_points):
+            out[at + lane * num_points + m] = points[m * LANES + lane]
+
+
+@njit(nogil=True, forceinline=True)
+def _max_used(terms):
+    largest = 0
+    for row in range(len(terms.first_used) - 1):
+        largest = max(largest, terms.first_used[row + 1] - terms.first_used[row])
+    return largest
+
+
+# Kernels ##############################################################################
+
+
+@njit(cache=True, nogil=True)
+def quantile(
+    bits, num_slices, ptr, rows, terms, num_points, in_double, part, keys, out, order
+):
+    """The points of graphs that have room in ``keys``; the others are left out."""
+    num_rows = min(len(keys) // LANES, _max_used(terms))
+    used_bits = np.empty(num_rows * LANES, np.int32)
+    values = used_bits.view(np.float32)
+    points = np.empty(num_points * LANES, np.float32)
+    sums = np.empty(num_points * LANES * in_double, np.float64)
+    line = np.zeros(LANES, np.int32)
+    for graph in range(part.first_graph, part.last_graph):
+        start, row = ptr[graph], rows[graph]
+        size = ptr[graph + 1] - start
+        if num_key_rows(size) * LANES > len(keys):
+            continue
+        for first in range(part.first_slice, part.last_slice, LANES):
+            width = min(LANES, part.last_slice - first)
+            to = (graph * num_slices + first) * num_points
+            if size == 0:
+                out[to : to + width * num_points] = 0
+                continue
+            _pack_block(bits, start * num_slices + first, num_slices, size, width, keys, line)
+            _sort(keys, size)
+            begin, end = terms.first_used[row], terms.first_used[row + 1]
+            for i in range(end - begin):
+                at = terms.used[begin + i] * LANES
+                place_to = (start + i) * num_slices + first
+                _unpack_row(keys, at, used_bits, i * LANES, order, place_to, width, line)
+            _finish(values, terms, row, num_points, in_double, points, sums, width, out, to)
+
+
+@njit(cache=True, nogil=True)
+def pack(bits, num_slices, start, size, first, width, keys):
+    """The keys of some slices of a graph, ``[width, size]``, to be sorted."""
+    tile = np.empty(LANES * LANES, keys.dtype)
+    line = np.zeros(LANES, np.int32)
+    for block in range(0, width, LANES):
+        lanes = min(LANES, width - block)
+        for place in range(0, size, LANES):
+            num_rows = min(LANES, size - place)
+            for i in range(num_rows):
+                at = (start + place + i) * num_slices + first + block
+                _pack_row(bits, at, tile, i * LANES, place + i, lanes, line)
+            for lane in range(lanes):
+                to = (block + lane) * size + place
+                for i in range(num_rows):
+                    keys[to + i] = tile[i * LANES + lane]
+
+
+@njit(cache=True, nogil=True)
+def unpack(
+    keys,
+    num_slices,
+    start,
+    size,
+    first,
+    width,
+    graph,
+    row,
+    terms,
+    num_points,
+    in_double,
+    out,
+    order,
+):
+    """The points of sorted keys ``[width, size]``."""
+    begin, end = terms.first_used[row], terms.first_used[row + 1]
+    used_bits = np.empty((end - begin) * LANES, np.int32)
+    values = used_bits.view(np.float32)
+    points = np.empty(num_points * LANES, np.float32)
+    sums = np.empty(num_points * LANES * in_double, np.float64)
+    gathered = np.zeros(LANES, keys.dtype)
+    line = np.zeros(LANES, np.int32)
+    for block in range(0, width, LANES):
+        lanes = min(LANES, width - block)
+        for i in range(end - begin):
+            at = block * size + terms.used[begin + i]
+            for lane in range(lanes):
+                gathered[lane] = keys[at + lane * size]
+            place_to = (start + i) * num_slices + first + block
+            _unpack_row(gathered, 0, used_bits, i * LANES, order, place_to, lanes, line)
+        to = (graph * num_slices + first + block) * num_points
+        _finish(values, terms, row, num_points, in_double, points, sums, lanes, out, to)
+
+
+@njit(cache=True, nogil=True)
+def apply(
+    src, num_slices, ptr, rows, terms, num_points, in_double, part, out, order
+):
+    """The points of values in a given order."""
+    values = np.zeros(_max_used(terms) * LANES, np.float32)
+    points = np.empty(num_points * LANES, np.float32)
+    sums = np.empty(num_points * LANES * in_double, np.float64)
+    for graph in range(part.first_graph, part.last_graph):
+        start, row = ptr[graph], rows[graph]
+        is_empty = ptr[graph + 1] == start
+        for first in range(part.first_slice, part.last_slice, LANES):
+            width = min(LANES, part.last_slice - first)
+            to = (graph * num_slices + first) * num_points
+            if is_empty:
+                out[to : to + width * num_points] = 0
+                continue
+            for i in range(terms.first_used[row + 1] - terms.first_used[row]):
+                at = (start + i) * num_slices + first
+                for lane in range(width):
+                    place = start + order[at + lane]
+                    values[i * LANES + lane] = src[place * num_slices + first + lane]
+            _finish(values, terms, row, num_points, in_double, points, sums, width, out, to)
+
+
+@njit(cache=True, nogil=True)
+def adjoint(grad, num_slices, ptr, rows, terms, num_points, part, out, order):
+    """The transpose of :func:`apply`."""
+    used = np.empty(_max_used(terms) * LANES, np.float32)
+    points = np.zeros(num_points * LANES, np.float32)
+    for graph in range(part.first_graph, part.last_graph):
+        start, row = ptr[graph], rows[graph]
+        size = ptr[graph + 1] - start
+        if size == 0:
+            continue
+        num_used = terms.first_used[row + 1] - terms.first_used[row]
+        for first in range(part.first_slice, part.last_slice, LANES):
+            width = min(LANES, part.last_slice - first)
+            at = (graph * num_slices + first) * num_points
+            for lane in range(width):
+                for m in range(num_points):
+                    points[m * LANES + lane] = grad[at + lane * num_points + m]
+            used[: num_used * LANES] = 0
+            for m in range(num_points):
+                begin = terms.first[row * num_points + m]
+                end = terms.first[row * num_points + m + 1]
+                for t in range(begin, end):
+                    to = terms.position[t] * LANES
+                    _add_scaled(terms.weight[t], points, m * LANES, used, to)
+            base = start * num_slices + first
+            if num_used < size:
+                for place in range(size):
+                    to = base + place * num_slices
+                    out[to : to + width] = 0
+            for i in range(num_used):
+                at = base + i * num_slices
+                for lane in range(width):
+                    to = base + order[at + lane] * num_slices + lane
+                    out[to] = used[i * LANES + lane]
