@@ -32,6 +32,7 @@ class SizeGroups(NamedTuple):
     blocks: list[Block]
     num_sets: int
     sets: Tensor  # the sets in the order of the blocks, without the empty ones
+    sizes: Tensor  # of these sets
 
     @classmethod
     def build(
@@ -60,7 +61,8 @@ class SizeGroups(NamedTuple):
                 perm = _sorting(places.repeat_interleave(sizes, output_size=num_rows))
             else:
                 perm = _sorting(places[index])
-        return cls(perm, _blocks(sizes[sets], step), num_sets, sets)
+        sizes = sizes[sets]
+        return cls(perm, _blocks(sizes, step), num_sets, sets, sizes)
 
     def enter(self, x: Tensor) -> Tensor:
         """Brings rows into this order."""
