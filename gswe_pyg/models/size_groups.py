@@ -1,5 +1,6 @@
 """Ragged sets as a few dense blocks, for operations that look at a whole set."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import torch
@@ -67,6 +68,12 @@ class SizeGroups(NamedTuple):
     def enter(self, x: Tensor) -> Tensor:
         """Brings rows into this order."""
         return x if self.perm is None else x[self.perm]
+
+    def split(self, x: Tensor) -> Iterable[tuple[Block, Tensor]]:
+        """The blocks with their rows, which must be in this order."""
+        # Not one slice for each: their gradients would be as large as `x` each.
+        rows = x.split([block.num_rows for block in self.blocks])
+        return zip(self.blocks, rows, strict=True)
 
     def leave(self, x: Tensor) -> Tensor:
         """Brings rows back into the order they had."""
