@@ -32,6 +32,11 @@ class RunSettings:
     def __post_init__(self) -> None:
         """Raises a ``ValueError`` for names that are not registered."""
 
+    @property
+    def repetition(self) -> tuple[int, ...]:
+        """What varies slowest in a grid, so that one that was stopped is even."""
+        return (self.seed,)
+
     def canonical(self) -> "RunSettings":
         """The run that stands for all runs which only differ in idle settings."""
         return self
@@ -189,7 +194,7 @@ def _expand_grids(
             if name not in known:
                 raise ValueError(unknown("dataset of the grids", name, known))
         runs = [run for run in runs if run.dataset in picked]
-    return sorted(dict.fromkeys(runs), key=lambda run: run.seed)
+    return sorted(dict.fromkeys(runs), key=lambda run: run.repetition)
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

@@ -11,8 +11,9 @@ from torch_geometric.nn.aggr import Aggregation
 
 from benchmarks import augmentations, set_data
 from gswe_pyg import GSWEAggregation
+from gswe_pyg.datasets import WordSets
 from gswe_pyg.losses import simclr_loss, simsiam_loss
-from gswe_pyg.models import MLP, PMA, SharedSAB, StackedSAB
+from gswe_pyg.models import MLP, PMA, ApproxRepSet, RepSet, SharedSAB, StackedSAB
 
 
 class Registry(dict[str, Any]):
@@ -34,7 +35,12 @@ def unknown(kind: str, name: str, known: Any) -> str:
 
 
 def _gswe(
-    interpolation: str, channels: int, points: int, references: int
+    interpolation: str,
+    channels: int,
+    points: int,
+    references: int,
+    slicer: str = "identity",
+    start: float = 0.1,
 ) -> GSWEAggregation:
     # The backbone's channels are the slices already, as in the paper: "a unified
     # MLP, represented by a mapping g: R^d -> R^L".
@@ -43,10 +49,10 @@ def _gswe(
         num_slices=channels,
         num_points=points,
         num_references=references,
-        slicer="identity",
+        slicer=slicer,
         interpolation=interpolation,
     )
-    _move_towards_origin(readout.points)
+    _move_towards_origin(start, readout.points)
     return readout
 
 
@@ -54,17 +60,17 @@ def _pma_near_origin(channels: int, points: int, references: int) -> PMA:
     # What GSWE's reference is to it, seeds and biases are to PMA.
     readout = PMA(channels, points, references)
     biases = [lin.bias for lin in (readout.lin_q, readout.lin_kv, readout.lin_out)]
-    _move_towards_origin(readout.seed, *biases)
+    _move_towards_origin(0.1, readout.seed, *biases)
     return readout
 
 
 @torch.no_grad()
-def _move_towards_origin(*parameters: torch.Tensor) -> None:
+def _move_towards_origin(factor: float, *parameters: torch.Tensor) -> None:
     # SimCLR compares embeddings by inner products, on which a constant far from the
     # origin weighs more than the set does; at the paper's learning rate it would
     # stay there.
     for parameter in parameters:
-        parameter.mul_(0.1)
+        parameter.mul_(factor)
 
 
 #: Called as ``build(channels, points, references)``, where ``points`` counts the
@@ -76,7 +82,14 @@ READOUTS: Registry = Registry(
     pma_near_origin=_pma_near_origin,
     gswe_linear=partial(_gswe, "linear"),
     gswe_barycentric=partial(_gswe, "barycentric"),
+    repset=lambda channels, points, references: RepSet(channels, references, points),
+    approx_repset=lambda channels, points, references: ApproxRepSet(
+        channels, references, points
+    ),
 )
+
+#: Those that also take ``slicer`` and ``start``, the scale of the first reference.
+GSWE_READOUTS = frozenset({"gswe_linear", "gswe_barycentric"})
 
 #: Readouts that know neither points nor references: one run stands for all sizes.
 SIZELESS_READOUTS = frozenset({"mean"})
@@ -99,6 +112,12 @@ DATASETS: Registry = Registry(
     point_cloud_mnist=set_data.point_cloud_mnist,
 )
 
+#: Called as ``load(root)``; gives a ``SetDataset`` of labelled sets with weights.
+LABELLED_DATASETS: Registry = Registry(
+    "labelled set",
+    **{name: partial(set_data.word_sets, name=name) for name in WordSets.names},
+)
+
 #: Called as ``loss(z, z_bar, run)``.
 LOSSES: Registry = Registry(
     "loss",
@@ -117,6 +136,7 @@ AUGMENTATIONS: Registry = Registry(
 EXPERIMENTS: Registry = Registry(
     "experiment",
     self_supervised="benchmarks.experiments.self_supervised",
+    supervised="benchmarks.experiments.supervised",
 )
 
 Backbone = Callable[[int], torch.nn.Module]
