@@ -179,7 +179,7 @@ def _part(name: str, protocol: str, group: list[Record], figure: Path) -> str:
             _table(cells, cells.by_references, "references", _accuracy),
         ]
     parts += [
-        "The best cell of each, chosen by the accuracies of this table, with parameters "
+        "The best cell of each, chosen by these very accuracies, with its parameters "
         "and, fold by fold, its difference to the best of PMA in percentage points "
         "(mean ± half-width of its 95 % interval, folds better / equal / worse):",
         _best(cells),
