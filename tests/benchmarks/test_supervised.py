@@ -296,9 +296,7 @@ def test_report_names_variants_only_where_they_differ(tmp_path):
 
 def test_report_of_the_trials(tmp_path):
     found = [
-        record(
-            "gswe_linear", accuracy, dataset=name, start=start, evaluate="validation"
-        )
+        record("gswe_linear", accuracy, dataset=d, start=start, evaluate="validation")
         for d, start, accuracy in [
             ("twitter", 0.0, 0.5),
             ("twitter", 1.0, 0.6),
