@@ -12,8 +12,9 @@ from torch_geometric.nn.aggr import Aggregation
 
 from benchmarks import augmentations, set_data
 from gswe_pyg import GSWEAggregation
+from gswe_pyg.datasets import WordSets
 from gswe_pyg.losses import simclr_loss, simsiam_loss
-from gswe_pyg.models import MLP, PMA, SharedSAB, StackedSAB
+from gswe_pyg.models import MLP, PMA, ApproxRepSet, RepSet, SharedSAB, StackedSAB
 
 
 class Registry(dict[str, Any]):
@@ -35,7 +36,11 @@ def unknown(kind: str, name: str, known: Any) -> str:
 
 
 def _gswe(
-    interpolation: str, channels: int, points: int, references: int
+    interpolation: str,
+    channels: int,
+    points: int,
+    references: int,
+    slicer: str = "identity",
 ) -> GSWEAggregation:
     # The backbone's channels are the slices already, as in the paper: "a unified
     # MLP, represented by a mapping g: R^d -> R^L".
@@ -44,7 +49,7 @@ def _gswe(
         num_slices=channels,
         num_points=points,
         num_references=references,
-        slicer="identity",
+        slicer=slicer,
         interpolation=interpolation,
     )
 
@@ -67,7 +72,14 @@ READOUTS: Registry = Registry(
     pma_near_origin=PMA,
     gswe_linear=partial(_gswe, "linear"),
     gswe_barycentric=partial(_gswe, "barycentric"),
+    repset=lambda channels, points, references: RepSet(channels, references, points),
+    approx_repset=lambda channels, points, references: ApproxRepSet(
+        channels, references, points
+    ),
 )
+
+#: Those that also take ``slicer``.
+GSWE_READOUTS = frozenset({"gswe_linear", "gswe_barycentric"})
 
 #: Readouts that know neither points nor references: one run stands for all sizes.
 SIZELESS_READOUTS = frozenset({"mean"})
@@ -79,6 +91,20 @@ CONSTANTS: dict[str, Callable[[Any], list[Parameter]]] = {
     "gswe_linear": _reference,
     "gswe_barycentric": _reference,
 }
+
+
+@torch.no_grad()
+def scale_constants(name: str, readout: Aggregation, start: float) -> None:
+    """Moves the constants of a readout towards the origin, if it has any.
+
+    SimCLR compares embeddings by inner products, on which a constant far from the
+    origin weighs more than the set does; at the paper's learning rate it would stay
+    there.
+    """
+    if name in CONSTANTS:
+        for parameter in CONSTANTS[name](readout):
+            parameter.mul_(start)
+
 
 #: Called as ``build(in_channels)``; the result has ``out_channels``.
 BACKBONES: Registry = Registry(
@@ -96,6 +122,12 @@ DATASETS: Registry = Registry(
     # paper's words, still tells the classes apart without error.
     set_circles_noisy=partial(set_data.set_circles, noise=0.5),
     point_cloud_mnist=set_data.point_cloud_mnist,
+)
+
+#: Called as ``load(root)``; gives a ``SetDataset`` of labelled sets with weights.
+LABELLED_DATASETS: Registry = Registry(
+    "labelled set",
+    **{name: partial(set_data.word_sets, name=name) for name in WordSets.names},
 )
 
 #: Called as ``loss(z, z_bar, run)``.
@@ -116,6 +148,7 @@ AUGMENTATIONS: Registry = Registry(
 EXPERIMENTS: Registry = Registry(
     "experiment",
     self_supervised="benchmarks.experiments.self_supervised",
+    supervised="benchmarks.experiments.supervised",
 )
 
 Backbone = Callable[[int], torch.nn.Module]

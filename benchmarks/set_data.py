@@ -1,10 +1,10 @@
-"""The data sets of the unsupervised experiments as tables."""
+"""The data sets of the experiments on sets."""
 
 from functools import lru_cache
 from pathlib import Path
 
 from benchmarks.set_table import SetTable
-from gswe_pyg.datasets import PointCloudMNIST, SetCircles
+from gswe_pyg.datasets import PointCloudMNIST, SetCircles, WordSets
 
 
 @lru_cache(maxsize=1)
@@ -23,3 +23,9 @@ def point_cloud_mnist(root: Path) -> tuple[SetTable, SetTable]:
         SetTable.from_dataset(PointCloudMNIST(folder, train=True)),
         SetTable.from_dataset(PointCloudMNIST(folder, train=False)),
     )
+
+
+@lru_cache(maxsize=1)
+def word_sets(root: Path, name: str) -> WordSets:
+    """Not as a table, which would hold the vector of a word again and again."""
+    return WordSets(root / "text", name)

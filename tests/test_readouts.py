@@ -5,7 +5,7 @@ import torch
 from torch_geometric.nn.aggr import MeanAggregation
 
 from gswe_pyg import GSWEAggregation
-from gswe_pyg.models import MLP, PMA, SAB, SetModel
+from gswe_pyg.models import MLP, PMA, SAB, ApproxRepSet, RepSet, SetModel
 from gswe_pyg.ops import backend
 from gswe_pyg.testing import assert_readout
 
@@ -33,6 +33,8 @@ GSWE = {
 OTHERS = {
     "mean": MeanAggregation,
     "PMA": lambda: PMA(4, num_seeds=3, heads=2),
+    "RepSet": lambda: RepSet(4, num_hidden_sets=3, num_elements=5),
+    "ApproxRepSet": lambda: ApproxRepSet(4, num_hidden_sets=3, num_elements=5),
     "MLP + mean": lambda: SetModel(MLP(4, [8], 5), MeanAggregation()),
     "SAB + PMA": lambda: SetModel(SAB(4, 6, heads=2), PMA(6)),
     "MLP + GSWE": lambda: SetModel(MLP(4, [8], 5), GSWEAggregation(5, 3, 2)),

@@ -18,6 +18,7 @@ from benchmarks.registry import (
     LOSSES,
     READOUTS,
     SIZELESS_READOUTS,
+    scale_constants,
 )
 from benchmarks.set_table import SetTable
 from benchmarks.work import Context, Outcome
@@ -85,7 +86,7 @@ def execute(run: Run, context: Context) -> Outcome:
     torch.manual_seed(run.seed)
     backbone = BACKBONES[run.backbone](train.x.size(1))
     readout = READOUTS[run.readout](backbone.out_channels, run.points, 1)
-    _scale_constants(run, readout)
+    scale_constants(run.readout, readout, run.start)
     model = SetModel(backbone, readout)
     optimizer = torch.optim.Adam(model.parameters(), run.learning_rate, fused=True)
     model, optimizer = fabric.setup(model, optimizer)
@@ -114,16 +115,6 @@ def execute(run: Run, context: Context) -> Outcome:
         },
         parameters=sum(p.numel() for p in model.parameters()),
     )
-
-
-@torch.no_grad()
-def _scale_constants(run: Run, readout: torch.nn.Module) -> None:
-    # SimCLR compares embeddings by inner products, on which a constant far from the
-    # origin weighs more than the set does; at the paper's learning rate it would
-    # stay there.
-    if run.readout in CONSTANTS:
-        for parameter in CONSTANTS[run.readout](readout):
-            parameter.mul_(run.start)
 
 
 def _batches_of_views(

@@ -90,8 +90,7 @@ class PMA(Aggregation):
         # No rows, yet a part of the graph: parameters get a gradient even when
         # all sets are empty, which data-parallel training relies on.
         outs = [kv[:0, :1].expand(-1, self.out_channels)]
-        for block in groups.blocks:
-            rows = kv.narrow(0, block.start, block.num_rows)
+        for block, rows in groups.split(kv):
             k, v = pad(rows, block).unflatten(-1, (2, *heads)).permute(2, 0, 3, 1, 4)
             q = query.expand(block.num_sets, -1, -1, -1)
             out = F.scaled_dot_product_attention(q, k, v, block.attention_mask)

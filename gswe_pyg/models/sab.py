@@ -77,8 +77,7 @@ class SAB(torch.nn.Module):
 
     def _attend(self, qkv: Tensor, groups: SizeGroups) -> Tensor:
         outs = []
-        for block in groups.blocks:
-            rows = qkv.narrow(0, block.start, block.num_rows)
+        for block, rows in groups.split(qkv):
             q, k, v = (
                 pad(rows, block)
                 .unflatten(-1, (3, self.heads, -1))

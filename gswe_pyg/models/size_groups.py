@@ -1,5 +1,6 @@
 """Ragged sets as a few dense blocks, for operations that look at a whole set."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import torch
@@ -32,6 +33,7 @@ class SizeGroups(NamedTuple):
     blocks: list[Block]
     num_sets: int
     sets: Tensor  # the sets in the order of the blocks, without the empty ones
+    sizes: Tensor  # of these sets
 
     @classmethod
     def build(
@@ -60,11 +62,18 @@ class SizeGroups(NamedTuple):
                 perm = _sorting(places.repeat_interleave(sizes, output_size=num_rows))
             else:
                 perm = _sorting(places[index])
-        return cls(perm, _blocks(sizes[sets], step), num_sets, sets)
+        sizes = sizes[sets]
+        return cls(perm, _blocks(sizes, step), num_sets, sets, sizes)
 
     def enter(self, x: Tensor) -> Tensor:
         """Brings rows into this order."""
         return x if self.perm is None else x[self.perm]
+
+    def split(self, x: Tensor) -> Iterable[tuple[Block, Tensor]]:
+        """The blocks with their rows, which must be in this order."""
+        # Not one slice for each: their gradients would be as large as `x` each.
+        rows = x.split([block.num_rows for block in self.blocks])
+        return zip(self.blocks, rows, strict=True)
 
     def leave(self, x: Tensor) -> Tensor:
         """Brings rows back into the order they had."""

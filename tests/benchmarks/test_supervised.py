@@ -1,0 +1,312 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from lightning_fabric import Fabric
+
+from benchmarks import config, records, run
+from benchmarks.experiments import supervised
+from benchmarks.experiments.supervised import Run, execute, report, split
+from benchmarks.progress import Silent
+from benchmarks.registry import LABELLED_DATASETS, READOUTS
+from benchmarks.work import Context
+from gswe_pyg.datasets import WordSets
+
+TINY = Run(dataset="twitter", epochs=2, batch_size=16, points=3)
+DOCUMENTS = ("twitter", "bbcsport", "classic", "amazon")
+
+
+def words(num_documents=60, seed=0, channels=6):
+    """Documents of two classes over a small vocabulary, one of them with one word."""
+    generator = torch.Generator().manual_seed(seed)
+    vectors = torch.randn(30, channels, generator=generator)
+    vocabulary = {f"w{i}": vector.tolist() for i, vector in enumerate(vectors)}
+    texts, labels = [], []
+    for i in range(num_documents):
+        size = 1 + 5 * (i > 0) + i % 4
+        tokens = torch.randint(20, (size,), generator=generator) + 10 * (i % 2)
+        texts.append([f"w{token}" for token in tokens.tolist()])
+        labels.append(i % 2)
+    return WordSets.from_documents(texts, labels, vocabulary)
+
+
+@pytest.fixture(autouse=True)
+def documents(monkeypatch):
+    dataset = words()
+    for name in DOCUMENTS:
+        monkeypatch.setitem(LABELLED_DATASETS, name, lambda root: dataset)
+    return dataset
+
+
+def context(listener=None):
+    return Context(
+        Fabric(accelerator="cpu", devices=1), Path("data"), listener or Silent()
+    )
+
+
+def outcome(**settings):
+    found = execute(replace(TINY, **settings), context())
+    metrics = {k: v for k, v in found.metrics.items() if k != "epoch_seconds"}
+    assert found.metrics["epoch_seconds"] >= 0
+    return metrics, found.parameters
+
+
+@pytest.mark.parametrize("readout", [name for name in READOUTS if "origin" not in name])
+def test_every_readout_learns_the_same_again_and_other_things_from_other_seeds(readout):
+    metrics, _ = outcome(readout=readout, references=2)
+    assert 0 <= metrics["accuracy"] <= 1
+    assert outcome(readout=readout, references=2)[0] == metrics
+    other, _ = outcome(readout=readout, references=2, seed=1)
+    assert other["train_loss"] != metrics["train_loss"]
+    other, _ = outcome(readout=readout, references=2, fold=1)
+    assert other["train_loss"] != metrics["train_loss"]
+
+
+def test_parameters_by_hand():
+    def sab(channels, out):
+        return 3 * out * (channels + 1) + out * (out + 1)
+
+    def perceptron(width, hidden=128):
+        return hidden * (width + 1) + 2 * (hidden + 1)
+
+    backbone = sab(6, 128) + sab(128, 128) + sab(128, 16)
+    assert outcome(readout="mean")[1] == backbone + perceptron(16)
+    gswe = backbone + perceptron(2 * 3 * 16) + 2 * 3 * 16
+    assert outcome(readout="gswe_linear", references=2)[1] == gswe
+    assert outcome(references=2, scale="layer_norm")[1] == gswe + 2 * 96
+    assert outcome(references=2, slicer="linear")[1] == gswe + 16 * 16
+    pma = 3 * 16 + 17 * (16 + 32 + 16)
+    assert outcome(readout="pma")[1] == backbone + perceptron(48) + pma
+    # Hidden sets stand on the words themselves.
+    assert outcome(readout="repset", references=4)[1] == 4 * 3 * 6 + 2 * 5
+    found = outcome(readout="approx_repset", references=4)[1]
+    assert found == 4 * 3 * 6 + perceptron(4, 32)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"weighted": True},
+        {"start": 0.0},
+        {"start": 1.0},
+        {"slicer": "linear"},
+        {"scale": "layer_norm"},
+        {"scale": "width"},
+        {"readout": "gswe_barycentric"},
+        {"learning_rate": 3e-3},
+        {"evaluate": "validation"},
+    ],
+)
+def test_a_setting_makes_a_difference(setting):
+    assert outcome(**setting)[0]["train_loss"] != outcome()[0]["train_loss"]
+
+
+def test_width_scale_divides_the_embedding():
+    torch.manual_seed(0)
+    model = supervised.build(replace(TINY, scale="width"), 6, 2)
+    seen = []
+    model.head.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0]))
+    batch = words().get_batch([0, 3])
+    model(batch.x, batch.batch, batch.ptr, 2)
+    embedding = model.readout(model.backbone(batch.x, batch.batch), batch.batch)
+    torch.testing.assert_close(seen[0], embedding / 48**0.5)
+
+
+def test_folds_partition_and_validation_is_cut_from_training(documents):
+    tested = []
+    for fold in range(5):
+        train, test = split(documents, replace(TINY, fold=fold))
+        inner, validation = split(
+            documents, replace(TINY, fold=fold, evaluate="validation")
+        )
+        train_part = set(train.indices())
+        assert train_part.isdisjoint(test.indices())
+        assert set(inner.indices()) | set(validation.indices()) == train_part
+        assert set(inner.indices()).isdisjoint(validation.indices())
+        assert len(validation) > 0
+        tested += test.indices()
+    assert sorted(tested) == list(range(len(documents)))
+
+
+def test_idle_settings_do_not_make_other_runs():
+    idle = {"weighted": True, "start": 1.0, "slicer": "linear"}
+    for readout in ("pma", "repset", "approx_repset"):
+        plain = Run(readout=readout, points=4)
+        assert replace(plain, **idle).canonical() == plain
+    assert Run(readout="mean", points=4, references=2).canonical().points == 1
+    gswe = Run(readout="gswe_linear", **idle)
+    assert gswe.canonical() == gswe
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"dataset": "twiter"}, "did you mean 'twitter'"),
+        ({"readout": "gsw_linear"}, "did you mean 'gswe_linear'"),
+        ({"scale": "widht"}, "did you mean 'width'"),
+        ({"slicer": "lin"}, "slicer"),
+        ({"evaluate": "train"}, "evaluate"),
+        ({"fold": 5}, "fold must be in 0 to 4"),
+        ({"epochs": 0}, "epochs must be at least 1"),
+    ],
+)
+def test_wrong_settings_are_named(setting, message):
+    with pytest.raises(ValueError, match=message):
+        Run(**setting)
+
+
+def test_one_batch_is_learned_by_heart(documents):
+    torch.manual_seed(0)
+    setting = replace(TINY, points=4)
+    model = supervised.build(setting, 6, 2)
+    optimizer = torch.optim.Adam(model.parameters(), 1e-3)
+    fabric = context().fabric
+    chosen = list(range(20))
+    losses = [
+        float(supervised.step(setting, model, optimizer, documents, chosen, fabric))
+        for _ in range(100)
+    ]
+    assert losses[-1] < 0.5 * losses[0]
+
+
+def test_the_accuracy_of_known_answers(documents):
+    class Oracle(torch.nn.Module):
+        """Says the first class, or nothing at all."""
+
+        def __init__(self, value):
+            super().__init__()
+            self.value = value
+
+        def forward(self, x, index, ptr, num_sets, weight):
+            return torch.tensor([[self.value, 0.0]]).expand(num_sets, -1)
+
+    share = (documents.y == 0).double().mean().item()
+    fabric = context().fabric
+    found = supervised.accuracy(TINY, Oracle(1.0), documents, fabric)
+    assert found == pytest.approx(share)
+    assert supervised.accuracy(TINY, Oracle(-1.0), documents, fabric) == pytest.approx(
+        1 - share
+    )
+    assert supervised.accuracy(TINY, Oracle(torch.nan), documents, fabric) == 0
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+@pytest.mark.parametrize("preset", ["small", "paper"])
+def test_grids_of_the_documents(name, preset):
+    plan = config.load(name, [f"preset={preset}"])
+    assert {run.dataset for run in plan.runs} == {name}
+    assert {run.evaluate for run in plan.runs} == {"test"}
+    folds = [run.fold for run in plan.runs]
+    assert folds == sorted(folds)  # even, wherever it is stopped
+    assert set(folds) == set(range(5))
+    fixed = {run.points for run in plan.runs if run.references > 1}
+    assert fixed == {16 if name == "twitter" else 64}
+    assert {run.readout for run in plan.runs} >= {"mean", "pma", "repset"}
+    assert all(16 % run.references == 0 for run in plan.runs if run.readout == "pma")
+    if preset == "paper":
+        assert {run.epochs for run in plan.runs} == {50}
+
+
+def test_trials_look_at_no_test_document():
+    for preset in ("small", "paper"):
+        runs = config.load("documents_start", [f"preset={preset}"]).runs
+        assert {run.evaluate for run in runs} == {"validation"}
+        assert {run.start for run in runs} == {0.0, 0.1, 1.0}
+        assert {run.scale for run in runs} == {"none", "layer_norm", "width"}
+        assert {run.slicer for run in runs} == {"identity", "linear"}
+
+
+def test_the_command_runs_and_reports(tmp_path):
+    arguments = ["twitter", "fold=[0,1]", "points=[2]", "epochs=1", "batch_size=32"]
+    arguments += ["readout=[mean,pma,gswe_linear]", f"results={tmp_path}"]
+    assert run.main([*arguments, "references=[1,2]"]) == 0
+    found = records.read(tmp_path / "twitter.jsonl")
+    assert [record["config"]["fold"] for record in found] == sorted(
+        record["config"]["fold"] for record in found
+    )
+    assert set(found[0]["metrics"]) == {"accuracy", "train_loss", "epoch_seconds"}
+    text = report("twitter", found, tmp_path)
+    assert "PMA" in text
+
+
+def record(readout, accuracy, points=16, references=1, fold=0, **settings):
+    settings = {"evaluate": "test", "epochs": 50, **settings}
+    run = Run(
+        readout=readout, points=points, references=references, fold=fold, **settings
+    )
+    return {
+        "id": "0",
+        "config": dict(vars(run)),
+        "seed": 0,
+        "metrics": {"accuracy": accuracy, "epoch_seconds": 1.25, "train_loss": 0.1},
+        "parameters": 1234,
+        "commit": "abc",
+    }
+
+
+def table_rows(text):
+    return [
+        [cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()
+    ]
+
+
+def test_report_of_the_grids(tmp_path):
+    found = []
+    for fold in (0, 1):
+        gain = 0.1 * fold
+        found += [
+            record("mean", 0.6, points=1, fold=fold),
+            record("pma", 0.5 + gain, points=4, fold=fold),
+            record("pma", 0.7 + gain, fold=fold),
+            record("pma", 0.6 + gain, references=2, fold=fold),
+            record("gswe_linear", 0.8 + gain, fold=fold),
+            record("gswe_linear", 0.8 + gain, fold=fold, weighted=True),
+            record("repset", 0.4 + gain, references=2, fold=fold),
+        ]
+    found.append(record("mean", 0.2, points=1, epochs=3))
+    text = report("twitter", found, tmp_path)
+    rows = table_rows(text)
+    assert ["readout \\ elements", "1", "4", "16"] in rows
+    assert ["PMA", "", "55.0 ± 7.1", "75.0 ± 7.1"] in rows
+    assert ["GSWE, linear, word counts", "", "", "85.0 ± 7.1"] in rows
+    assert ["readout \\ references", "1", "2"] in rows
+    assert ["PMA", "75.0 ± 7.1", "65.0 ± 7.1"] in rows
+    assert ["RepSet", "", "45.0 ± 7.1"] in rows
+    best = ["GSWE, linear", "16", "1", "85.0 ± 7.1", "1,234", "+10.0 ± 0.0 (2/0/0)"]
+    assert best in rows
+    assert ["PMA", "16", "1", "75.0 ± 7.1", "1,234", ""] in rows
+    assert ["RepSet", "", "1,234 / 1.25"] in rows
+    # Another number of epochs is another part with its own figure.
+    assert text.index("epochs=50") < text.index("epochs=3")
+    assert text.count("reconstruction") == 2
+    for figure in ("twitter.png", "twitter-2.png"):
+        assert f"results/{figure}" in text
+        assert (tmp_path / figure).stat().st_size > 1000
+
+
+def test_report_names_variants_only_where_they_differ(tmp_path):
+    text = report("twitter", [record("gswe_linear", 0.8, scale="width")], tmp_path)
+    assert "GSWE weighted=False, start=0.1, slicer=identity, scale=width" in text
+    assert ["GSWE, linear", "80.0"] in table_rows(text)
+    both = [record("gswe_linear", 0.8, scale=scale) for scale in ("width", "none")]
+    rows = table_rows(report("twitter", both, tmp_path))
+    assert ["GSWE, linear, scale width", "80.0"] in rows
+
+
+def test_report_of_the_trials(tmp_path):
+    found = [
+        record("gswe_linear", accuracy, dataset=d, start=start, evaluate="validation")
+        for d, start, accuracy in [
+            ("twitter", 0.0, 0.5),
+            ("twitter", 1.0, 0.6),
+            ("bbcsport", 0.0, 0.7),
+        ]
+    ]
+    text = report("documents_start", found, tmp_path)
+    rows = table_rows(text)
+    assert ["start", "twitter", "bbcsport", "mean"] in rows
+    assert ["0.0", "50.0", "70.0", "60.0"] in rows
+    assert ["1.0", "60.0", "", ""] in rows
+    assert "no test part is looked at" in text
+    assert not list(tmp_path.iterdir())
