@@ -102,7 +102,8 @@ def available() -> list[str]:
 def load(config: str, overrides: list[str] | tuple[str, ...] = ()) -> Plan:
     """Reads a config by name (``set_circles``) or by path, and expands its grid.
 
-    Later settings win: those of the file, of its preset, of the arguments.
+    Later settings win: those of the file, of its preset, of one of its ``grids``, of
+    the arguments.
     """
     path = _find(config)
     content = read_yaml(path)
@@ -114,14 +115,13 @@ def load(config: str, overrides: list[str] | tuple[str, ...] = ()) -> Plan:
     try:
         experiment = importlib.import_module(EXPERIMENTS[content.pop("experiment")])
         settings = {**content, **(presets[preset] or {})}
-        if "seed" in arguments:
-            settings.pop("seeds", None)
+        grids = settings.pop("grids", None)
         values = _parse(experiment.Run, settings, arguments)
         engine = EngineSettings(**_pick(values, EngineSettings))
-        axes = _pick(values, experiment.Run)
-        if engine.seeds is not None:
-            axes["seed"] = list(range(engine.seeds))
-        runs = expand(experiment.Run, axes)
+        if grids is None:
+            runs = expand(experiment.Run, _axes(experiment.Run, settings, arguments))
+        else:
+            runs = _expand_grids(experiment.Run, settings, grids, arguments)
     except ValueError as error:
         raise ConfigError(f"{path.name}: {error}") from error
     return Plan(path.stem, description, preset, experiment, engine, runs)
@@ -145,6 +145,51 @@ def expand(run_type: type[RunSettings], axes: dict[str, Any]) -> list[RunSetting
         for values in itertools.product(*(lists[name] for name in names))
     )
     return list(dict.fromkeys(runs))
+
+
+def _axes(
+    run_type: type[RunSettings], settings: dict[str, Any], arguments: dict[str, str]
+) -> dict[str, Any]:
+    if "seed" in arguments:
+        settings = {key: settings[key] for key in settings if key != "seeds"}
+    values = _parse(run_type, settings, arguments)
+    axes = _pick(values, run_type)
+    if values["seeds"] is not None:
+        axes["seed"] = list(range(values["seeds"]))
+    return axes
+
+
+def _expand_grids(
+    run_type: type[RunSettings],
+    settings: dict[str, Any],
+    grids: Any,
+    arguments: dict[str, str],
+) -> list[RunSettings]:
+    """One grid after the other, seed by seed over all of them.
+
+    A grid says what differs for some of the data sets, so that the argument
+    ``dataset`` picks from what the grids have, while others hold for all of them.
+    """
+    others = {key: value for key, value in arguments.items() if key != "dataset"}
+    runs = []
+    for grid in grids if isinstance(grids, list) else [None]:
+        if not isinstance(grid, dict) or "dataset" not in grid:
+            raise ValueError("grids must be a list of mappings with a key 'dataset'")
+        for key in grid:
+            if key != "seeds" and key not in get_type_hints(run_type):
+                raise ValueError(
+                    unknown("key of a grid", key, [*get_type_hints(run_type), "seeds"])
+                )
+        runs += expand(run_type, _axes(run_type, {**settings, **grid}, others))
+    if "dataset" in arguments:
+        picked = _parse(run_type, {}, {"dataset": arguments["dataset"]})["dataset"]
+        picked = picked if isinstance(picked, list) else [picked]
+        known = list(dict.fromkeys(run.dataset for run in runs))
+        for name in picked:
+            if name not in known:
+                raise ValueError(unknown("dataset of the grids", name, known))
+        runs = [run for run in runs if run.dataset in picked]
+    return sorted(dict.fromkeys(runs), key=lambda run: run.seed)
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

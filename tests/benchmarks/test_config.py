@@ -49,6 +49,80 @@ def test_arguments_win_over_preset_over_file(path):
     assert config.load(path, ["train_sets=50"]).runs[0].train_sets == 50
 
 
+GRIDS = """
+description: Data sets with settings of their own
+experiment: self_supervised
+readout: [mean, pma]
+learning_rate: 1e-3
+presets:
+  small:
+    epochs: 9
+    seeds: 2
+    grids:
+      - dataset: set_circles
+      - {dataset: [set_circles_noisy, point_cloud_mnist], epochs: 3, seeds: 1}
+"""
+
+
+@pytest.fixture
+def grids(tmp_path):
+    path = tmp_path / "grids.yaml"
+    path.write_text(GRIDS)
+    return str(path)
+
+
+def test_grids_differ_by_data_set(grids):
+    axes = [
+        (run.seed, run.dataset, run.readout, run.epochs)
+        for run in config.load(grids).runs
+    ]
+    assert axes == [
+        (0, "set_circles", "mean", 9),
+        (0, "set_circles", "pma", 9),
+        (0, "set_circles_noisy", "mean", 3),
+        (0, "set_circles_noisy", "pma", 3),
+        (0, "point_cloud_mnist", "mean", 3),
+        (0, "point_cloud_mnist", "pma", 3),
+        (1, "set_circles", "mean", 9),
+        (1, "set_circles", "pma", 9),
+    ]
+
+
+def test_arguments_pick_data_sets_and_win_over_all_grids(grids):
+    plan = config.load(grids, ["dataset=set_circles_noisy", "readout=mean"])
+    assert [(run.dataset, run.epochs) for run in plan.runs] == [
+        ("set_circles_noisy", 3)
+    ]
+    both = config.load(grids, ["dataset=[set_circles,point_cloud_mnist]"]).runs
+    assert {(run.dataset, run.epochs) for run in both} == {
+        ("set_circles", 9),
+        ("point_cloud_mnist", 3),
+    }
+    assert {run.epochs for run in config.load(grids, ["epochs=1"]).runs} == {1}
+    assert {run.seed for run in config.load(grids, ["seed=7"]).runs} == {7}
+    assert {run.seed for run in config.load(grids, ["seeds=3"]).runs} == {0, 1, 2}
+    with pytest.raises(ConfigError, match="did you mean 'set_circles'"):
+        config.load(grids, ["dataset=set_circle"])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("- dataset: set_circles", "- epochs: 1", "list of mappings with a key"),
+        ("- dataset: set_circles", "- set_circles", "list of mappings with a key"),
+        ("epochs: 3", "epoch: 3", "unknown key of a grid 'epoch'; did you mean"),
+        ("epochs: 3", "workers: 3", "unknown key of a grid 'workers'"),
+        ("epochs: 3", "epochs: x", "epochs"),
+        ("epochs: 3", "epochs: 0", "epochs must be at least 1"),
+    ],
+)
+def test_bad_grids(tmp_path, old, new, message):
+    path = tmp_path / "bad.yaml"
+    path.write_text(GRIDS.replace(old, new, 1))
+    with pytest.raises(ConfigError, match=message):
+        config.load(str(path))
+
+
 def test_the_engine_does_not_change_the_name_of_a_run(path):
     one, other = config.load(path), config.load(path, ["threads=2", "workers=2"])
     assert one.identifier(one.runs[0]) == other.identifier(other.runs[0])
