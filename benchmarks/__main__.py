@@ -9,6 +9,7 @@ COMMANDS = {
     "report": "tables and figures from the records on file",
     "list": "the experiments, their presets, and how much of them is done",
     "speed": "time and memory of the readouts and of the sort beneath them",
+    "graphgym": "a GraphGym config, trained and tested",
     "datasets": "statistics of the set data sets beside the paper's table",
 }
 
