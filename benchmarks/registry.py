@@ -9,7 +9,7 @@ import torch
 from torch_geometric.nn import MeanAggregation
 from torch_geometric.nn.aggr import Aggregation
 
-from benchmarks import augmentations, set_data
+from benchmarks import augmentations, graph_data, graph_readouts, set_data
 from gswe_pyg import GSWEAggregation
 from gswe_pyg.losses import simclr_loss, simsiam_loss
 from gswe_pyg.models import MLP, PMA, SharedSAB, StackedSAB
@@ -113,10 +113,17 @@ AUGMENTATIONS: Registry = Registry(
     jitter=augmentations.jitter_elements,
 )
 
+#: Called as ``load(root, run)``; gives a ``GraphTask``.
+GRAPH_DATASETS: Registry = Registry("graph dataset", **graph_data.DATASETS)
+
+#: Called as ``build(channels, points, max_nodes)``.
+GRAPH_READOUTS: Registry = Registry("graph readout", **graph_readouts.READOUTS)
+
 #: The modules under ``benchmarks/experiments`` that define what a run is.
 EXPERIMENTS: Registry = Registry(
     "experiment",
     self_supervised="benchmarks.experiments.self_supervised",
+    graphs="benchmarks.experiments.graphs",
 )
 
 Backbone = Callable[[int], torch.nn.Module]
