@@ -10,6 +10,8 @@ COMMANDS = {
     "list": "the experiments, their presets, and how much of them is done",
     "speed": "time and memory of the readouts and of the sort beneath them",
     "epoch": "a training epoch on documents, padded and not",
+    "neighbourhoods": "time of GSWE as the aggregation inside a layer",
+    "graphgym": "a GraphGym config, trained and tested",
     "datasets": "statistics of the set data sets beside the paper's table",
 }
 
@@ -18,7 +20,7 @@ def main(argv: list[str]) -> int:
     if not argv or argv[0] not in COMMANDS:
         print("usage: python -m benchmarks COMMAND [--help] ...\n")
         for name, summary in COMMANDS.items():
-            print(f"  {name:<10} {summary}")
+            print(f"  {name:<14} {summary}")
         asked_for_help = bool(argv) and argv[0] in {"-h", "--help"}
         if argv and not asked_for_help:
             print(f"\nunknown command {argv[0]!r}", file=sys.stderr)

@@ -10,7 +10,7 @@ from torch.nn import Parameter
 from torch_geometric.nn import MeanAggregation
 from torch_geometric.nn.aggr import Aggregation
 
-from benchmarks import augmentations, set_data
+from benchmarks import augmentations, graph_data, graph_readouts, set_data
 from gswe_pyg import GSWEAggregation
 from gswe_pyg.datasets import WordSets
 from gswe_pyg.losses import simclr_loss, simsiam_loss
@@ -144,11 +144,18 @@ AUGMENTATIONS: Registry = Registry(
     jitter=augmentations.jitter_elements,
 )
 
+#: Called as ``load(root, run)``; gives a ``GraphTask``.
+GRAPH_DATASETS: Registry = Registry("graph dataset", **graph_data.DATASETS)
+
+#: Called as ``build(channels, points, max_nodes)``.
+GRAPH_READOUTS: Registry = Registry("graph readout", **graph_readouts.READOUTS)
+
 #: The modules under ``benchmarks/experiments`` that define what a run is.
 EXPERIMENTS: Registry = Registry(
     "experiment",
     self_supervised="benchmarks.experiments.self_supervised",
     supervised="benchmarks.experiments.supervised",
+    graphs="benchmarks.experiments.graphs",
 )
 
 Backbone = Callable[[int], torch.nn.Module]

@@ -428,14 +428,20 @@ def quantile(
             if size == 0:
                 out[to : to + width * num_points] = 0
                 continue
-            _pack_block(bits, start * num_slices + first, num_slices, size, width, keys, line)
+            _pack_block(
+                bits, start * num_slices + first, num_slices, size, width, keys, line
+            )
             _sort(keys, size)
             begin, end = terms.first_used[row], terms.first_used[row + 1]
             for i in range(end - begin):
                 at = terms.used[begin + i] * LANES
                 place_to = (start + i) * num_slices + first
-                _unpack_row(keys, at, used_bits, i * LANES, order, place_to, width, line)
-            _finish(values, terms, row, num_points, in_double, points, sums, width, out, to)
+                _unpack_row(
+                    keys, at, used_bits, i * LANES, order, place_to, width, line
+                )
+            _finish(
+                values, terms, row, num_points, in_double, points, sums, width, out, to
+            )
 
 
 @njit(cache=True, nogil=True)
@@ -493,9 +499,7 @@ def unpack(
 
 
 @njit(cache=True, nogil=True)
-def apply(
-    src, num_slices, ptr, rows, terms, num_points, in_double, part, out, order
-):
+def apply(src, num_slices, ptr, rows, terms, num_points, in_double, part, out, order):
     """The points of values in a given order."""
     values = np.zeros(_max_used(terms) * LANES, np.float32)
     points = np.empty(num_points * LANES, np.float32)
@@ -514,7 +518,9 @@ def apply(
                 for lane in range(width):
                     place = start + order[at + lane]
                     values[i * LANES + lane] = src[place * num_slices + first + lane]
-            _finish(values, terms, row, num_points, in_double, points, sums, width, out, to)
+            _finish(
+                values, terms, row, num_points, in_double, points, sums, width, out, to
+            )
 
 
 @njit(cache=True, nogil=True)

@@ -1,0 +1,95 @@
+"""``python -m benchmarks graphgym``: from a GraphGym config to test scores."""
+
+import logging
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+HERE = Path(__file__).resolve().parent
+
+USAGE = """usage: python -m benchmarks graphgym CONFIG [key=value ...]
+
+Trains and tests what a GraphGym config describes. CONFIG is the name of a file in
+benchmarks/graphgym or the path of another one; arguments are keys of GraphGym and of
+the group 'gswe', for example: gnn.head=default gswe.points=16 optim.max_epoch=10"""
+
+
+def main(argv: list[str]) -> int:
+    if not argv or argv[0] in {"-h", "--help"}:
+        print(f"{USAGE}\n\nconfigs: {', '.join(available())}")
+        return 0 if argv else 2
+    try:
+        folder = run(argv[0], argv[1:])
+    except (ValueError, KeyError, FileNotFoundError) as error:
+        message = error.args[0] if isinstance(error, KeyError) else error
+        print(f"error: {message}", file=sys.stderr)
+        return 2
+    print(f"records: {folder}")
+    return 0
+
+
+def available() -> list[str]:
+    return sorted(path.stem for path in HERE.glob("*.yaml"))
+
+
+def run(config: str, overrides: list[str]) -> Path:
+    """Trains and tests, and returns the folder that GraphGym has logged to."""
+    from torch_geometric import seed_everything
+    from torch_geometric.graphgym.config import (
+        cfg,
+        dump_cfg,
+        load_cfg,
+        set_cfg,
+        set_out_dir,
+        set_run_dir,
+    )
+    from torch_geometric.graphgym.logger import set_printing
+    from torch_geometric.graphgym.model_builder import create_model
+    from torch_geometric.graphgym.train import GraphGymDataModule, train
+    from torch_geometric.graphgym.utils.comp_budget import params_count
+    from torch_geometric.graphgym.utils.device import auto_select_device
+
+    import benchmarks.graphgym.loader  # noqa: F401
+    import gswe_pyg.graphgym  # noqa: F401
+
+    path = _find(config)
+    set_cfg(cfg)  # forget what an earlier config has set
+    pairs = [part for argument in overrides for part in _split(argument)]
+    try:
+        load_cfg(cfg, SimpleNamespace(cfg_file=str(path), opts=pairs))
+    except AssertionError as error:  # yacs' way to refuse a key or a value
+        raise ValueError(f"{path.name}: {error}") from error
+    set_out_dir(cfg.out_dir, str(path))
+    dump_cfg(cfg)
+    set_run_dir(cfg.out_dir)
+    set_printing()
+    seed_everything(cfg.seed)
+    auto_select_device()
+
+    data = GraphGymDataModule()
+    model = create_model()
+    cfg.params = params_count(model)
+    logging.info(f"{cfg.params} parameters")
+    quiet = ("logger", "enable_progress_bar", "enable_model_summary")
+    options = dict.fromkeys(quiet, False) | {"num_sanity_val_steps": 0}
+    train(model, data, logger=True, trainer_config=options)
+    return Path(cfg.run_dir)
+
+
+def _find(config: str) -> Path:
+    path = Path(config)
+    if path.suffix not in {".yaml", ".yml"}:
+        path = HERE / f"{config}.yaml"
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"there is no config {config!r}; there are {', '.join(available())}, or "
+            f"give the path of a file"
+        )
+    return path
+
+
+def _split(argument: str) -> tuple[str, str]:
+    key, equals, value = argument.partition("=")
+    if not equals or not key:
+        raise ValueError(f"arguments have the form key=value (got {argument!r})")
+    return key, value

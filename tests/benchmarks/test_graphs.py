@@ -1,0 +1,287 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from lightning_fabric import Fabric
+
+from benchmarks import config, graph_data
+from benchmarks.config import ConfigError
+from benchmarks.experiments import graphs
+from benchmarks.experiments.graphs import Run, execute, report
+from benchmarks.graph_data import METRICS, TU
+from benchmarks.graph_readouts import MAX_ATTENDED, READOUTS
+from benchmarks.graph_table import GraphTable
+from benchmarks.progress import Silent
+from benchmarks.work import Context
+
+TINY = Run(dataset="MUTAG", epochs=2, hidden=8, layers=2, points=3, batch_size=16)
+NUM_GRAPHS, NUM_CLASSES = 60, 2
+
+
+def context() -> Context:
+    return Context(Fabric(accelerator="cpu", devices=1), Path("data"), Silent())
+
+
+def make_graphs(kind: str) -> GraphTable:
+    """Rings of three to nine nodes, the classes apart by what is on the nodes."""
+    generator = torch.Generator().manual_seed(0)
+    sizes = torch.randint(3, 10, (NUM_GRAPHS,), generator=generator)
+    ptr = torch.cat([torch.zeros(1, dtype=torch.long), sizes.cumsum(0)])
+    y = torch.arange(NUM_GRAPHS) % NUM_CLASSES
+    owner = y.repeat_interleave(sizes)
+    x = torch.randn(len(owner), 3, generator=generator) + 2 * owner[:, None]
+    rings = [torch.stack([torch.arange(n), torch.arange(n).roll(1)]) for n in sizes]
+    edge_index = torch.cat(rings, dim=1)
+    if kind == "features":
+        return GraphTable(x, edge_index, None, ptr, ptr, y)
+    if kind == "sets":
+        return GraphTable.from_sets(x, ptr, y)
+    atoms = owner[:, None].expand(-1, 9).contiguous()
+    bonds = torch.zeros(len(owner), 3, dtype=torch.long)
+    target = y if kind == "binary" else y * 10.0 + 5
+    return GraphTable(atoms, edge_index, bonds, ptr, ptr, target[:, None])
+
+
+def thirds() -> dict[str, torch.Tensor]:
+    parts = torch.arange(NUM_GRAPHS).split(NUM_GRAPHS // 3)
+    return dict(zip(("train", "valid", "test"), parts, strict=True))
+
+
+@pytest.fixture(autouse=True)
+def synthetic(monkeypatch):
+    """Small graphs in place of all files."""
+
+    def ogb(root, name):
+        kind = "binary" if METRICS[name] == "rocauc" else "values"
+        return make_graphs(kind), thirds()
+
+    monkeypatch.setattr(graph_data, "_tu_graphs", lambda *_: make_graphs("features"))
+    monkeypatch.setattr(graph_data, "_ogb_graphs", ogb)
+    monkeypatch.setattr(
+        graph_data, "_modelnet10_graphs", lambda *_: (make_graphs("sets"), 40)
+    )
+
+
+def without_time(outcome):
+    metrics = {k: v for k, v in outcome.metrics.items() if k != "epoch_seconds"}
+    return metrics, outcome.parameters
+
+
+@pytest.mark.parametrize("readout", READOUTS)
+@pytest.mark.parametrize(
+    "dataset", ["MUTAG", "ogbg-molhiv", "ogbg-molesol", "ModelNet10"]
+)
+def test_every_readout_on_every_kind_of_data(dataset, readout):
+    run = replace(TINY, dataset=dataset, readout=readout)
+    outcome = execute(run, context())
+    assert outcome.metrics["epoch_seconds"] > 0
+    assert 0 <= outcome.metrics["best_epoch"] < run.epochs
+    assert outcome.metrics["test"] >= 0
+    assert METRICS[dataset] == "rmse" or outcome.metrics["test"] <= 1
+    assert without_time(execute(run, context())) == without_time(outcome)
+
+
+@pytest.mark.parametrize(
+    "dataset", ["MUTAG", "ogbg-molhiv", "ogbg-molesol", "ModelNet10"]
+)
+def test_training_lowers_the_loss(dataset):
+    run = replace(TINY, dataset=dataset, epochs=1)
+    first = execute(run, context()).metrics["train_loss"]
+    last = execute(replace(run, epochs=40), context()).metrics["train_loss"]
+    assert last < first / 2
+
+
+def test_the_epoch_is_the_best_one_on_the_validation_part():
+    run = replace(TINY, dataset="ogbg-molesol", epochs=8, learning_rate=0.05)
+    outcomes = [execute(replace(run, epochs=n), context()).metrics for n in range(1, 9)]
+    valid = [metrics["valid"] for metrics in outcomes]
+    assert valid == sorted(valid, reverse=True)  # the best so far
+    best = outcomes[-1]["best_epoch"]
+    assert outcomes[best]["valid"] == outcomes[-1]["valid"]
+    assert outcomes[best]["test"] == outcomes[-1]["test"]
+    assert best == 0 or outcomes[best - 1]["valid"] > outcomes[best]["valid"]
+
+
+@pytest.mark.parametrize("dataset", ["MUTAG", "ogbg-molhiv", "ModelNet10"])
+def test_test_labels_decide_nothing(dataset, monkeypatch):
+    run = replace(TINY, dataset=dataset, epochs=5)
+    task = graphs.GRAPH_DATASETS[dataset](Path("data"), run)
+    honest = execute(run, context()).metrics
+    y = task.graphs.y.clone()
+    y[task.test] = 1 - y[task.test]
+    wrong = replace(task, graphs=replace(task.graphs, y=y))
+    monkeypatch.setitem(graphs.GRAPH_DATASETS, dataset, lambda *_: wrong)
+    other = execute(run, context()).metrics
+    for key in ("valid", "best_epoch", "train_loss"):
+        assert other[key] == honest[key]
+    if METRICS[dataset] == "accuracy":
+        assert other["test"] == pytest.approx(1 - honest["test"], abs=1e-5)
+
+
+def test_ten_seeds_are_one_cross_validation():
+    tasks = [
+        graphs.GRAPH_DATASETS["MUTAG"](Path("data"), replace(TINY, seed=seed))
+        for seed in range(11)
+    ]
+    tests = torch.cat([task.test for task in tasks[:10]])
+    assert tests.sort().values.equal(torch.arange(NUM_GRAPHS))
+    for task in tasks:
+        parts = torch.cat([task.train, task.valid, task.test])
+        assert parts.sort().values.equal(torch.arange(NUM_GRAPHS))
+        assert len(task.valid) == len(task.test) == NUM_GRAPHS // 10
+        assert task.graphs.y[task.valid].sum() == NUM_GRAPHS // 20
+    assert not tasks[10].test.equal(tasks[0].test)
+
+
+def test_targets_are_scaled_by_the_training_part_only():
+    task = graphs.GRAPH_DATASETS["ogbg-molesol"](Path("data"), TINY)
+    y = task.graphs.y[task.train]
+    shift, spread = y.mean(), y.std()
+    assert task.loss((y - shift) / spread, y) == pytest.approx(0, abs=1e-10)
+    out = torch.zeros(len(task.test), 1)
+    truth = task.graphs.y[task.test]
+    expected = (truth - shift).square().mean().sqrt().item()
+    assert task.score(out, truth) == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_perfect_prediction_has_the_best_score():
+    for dataset in ("MUTAG", "ogbg-molhiv", "ModelNet10"):
+        task = graphs.GRAPH_DATASETS[dataset](Path("data"), TINY)
+        y = task.graphs.y[task.test]
+        out = torch.eye(NUM_CLASSES)[y] if y.dim() == 1 else y.float()
+        assert task.score(out, y) == 1
+        assert task.score(-out, y) == 0
+
+
+def test_a_network_that_diverges_loses():
+    run = replace(TINY, dataset="ogbg-molhiv", learning_rate=1e38)
+    assert execute(run, context()).metrics["test"] <= 1
+
+
+def test_the_set_transformer_goes_without_its_encoder_on_large_graphs():
+    build = READOUTS["set_transformer"]
+    assert len(build(8, 1, MAX_ATTENDED).encoders) == 1
+    assert len(build(8, 1, MAX_ATTENDED + 1).encoders) == 0
+
+
+@pytest.mark.real_data
+def test_elements_of_modelnet10(real_data, monkeypatch):
+    monkeypatch.undo()  # the files themselves
+    root = real_data("ModelNet10").parent
+    load = graph_data._modelnet10_graphs.__wrapped__
+    sets, num_train = load(root, 16)
+    assert num_train == 3991
+    assert sets.node_ptr.diff().unique().tolist() == [16]
+    whole, _ = load(root, None)
+    assert sets.x[:16].equal(whole.x[:16])
+    assert sets.x[-16:].equal(whole.x[-1024:-1008])
+    with pytest.raises(ValueError, match="elements must be between 1 and 1024"):
+        load(root, 1025)
+
+
+def test_fewer_training_graphs():
+    run = replace(TINY, epochs=1)
+    some = execute(replace(run, train_graphs=5), context())
+    assert without_time(some) != without_time(execute(run, context()))
+
+
+def test_one_process_only():
+    fabric = Fabric(accelerator="cpu", devices=1)
+    fabric._strategy = type("Two", (), {"world_size": 2})()
+    with pytest.raises(ValueError, match="use workers=N"):
+        execute(TINY, Context(fabric, Path("data"), Silent()))
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("dataset=MUTAGG", "did you mean 'MUTAG'"),
+        ("readout=gswe", "unknown graph readout 'gswe'"),
+        ("hidden=6", "hidden must be a multiple of 4"),
+        ("epochs=0", "epochs must be at least 1"),
+        ("dropout=1.0", "dropout must be at least 0 and less than 1"),
+    ],
+)
+def test_bad_arguments(argument, message):
+    with pytest.raises(ConfigError, match=message):
+        config.load("graphs", [argument])
+
+
+def test_presets_have_every_data_set_and_readout():
+    for preset in ("small", "paper"):
+        runs = config.load("graphs", [f"preset={preset}"]).runs
+        assert {run.dataset for run in runs} == set(METRICS)
+        for dataset in METRICS:
+            seeds = [
+                sorted(
+                    r.seed for r in runs if (r.dataset, r.readout) == (dataset, name)
+                )
+                for name in READOUTS
+            ]
+            assert seeds.count(seeds[0]) == len(READOUTS)
+    tens = {run.dataset for run in config.load("graphs").runs if run.seed == 9}
+    assert tens == set(TU) - {"NCI1", "DD", "REDDIT-BINARY"}
+
+
+def record(dataset, readout, seed, test, valid=0.5, seconds=1.0, **settings):
+    run = Run(seed=seed, dataset=dataset, readout=readout, **settings)
+    return {
+        "id": "0",
+        "config": dict(vars(run)),
+        "seed": seed,
+        "metrics": {"test": test, "valid": valid, "epoch_seconds": seconds},
+        "parameters": 1234,
+        "commit": "abc",
+    }
+
+
+def rows(text: str) -> list[list[str]]:
+    return [
+        [cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()
+    ]
+
+
+def test_report(tmp_path):
+    records = [
+        record("MUTAG", "mean", 0, 0.7),
+        record("MUTAG", "mean", 1, 0.8),
+        record("MUTAG", "gswe_linear", 0, 0.8, seconds=2.0),
+        record("MUTAG", "gswe_linear", 1, 0.9, seconds=2.0),
+        record("MUTAG", "gswe_linear", 2, 0.1),  # mean has no such fold yet
+        record("ogbg-molesol", "mean", 0, 1.25, seconds=3.0),
+        record("ogbg-molesol", "gswe_linear", 0, 1.5, seconds=1.5),
+        record("DD", "mean", 0, 0.6),  # the other readout is missing
+        record("MUTAG", "mean", 0, 0.99, epochs=1),  # another protocol
+    ]
+    text = report("graphs", records, tmp_path)
+    table = rows(text)
+    assert ["MUTAG (accuracy, %)", "75.00 ± 7.07", "**85.00 ± 7.07**"] in table
+    # A lower error is better.
+    assert ["ogbg-molesol (RMSE)", "**1.250**", "1.500"] in table
+    assert ["GSWE, linear", "1.50", "1,234", "1.00x"] in table
+    assert ["MUTAG", "1", "2"] in table  # seconds
+    assert "1 of them follow another protocol" in text
+    assert not any(row[:1] == ["DD"] for row in table)
+    assert "99.0" not in text
+    assert "results/graphs.png" in text
+    assert (tmp_path / "graphs.png").stat().st_size > 1000
+
+
+def test_hyper_parameters_are_chosen_by_validation(tmp_path):
+    records = [
+        record("MUTAG", "mean", 0, 0.6, valid=0.9, learning_rate=0.01),
+        record("MUTAG", "mean", 0, 0.8, valid=0.7, learning_rate=0.001),
+        record("ogbg-molesol", "mean", 0, 2.0, valid=1.0, learning_rate=0.01),
+        record("ogbg-molesol", "mean", 0, 1.0, valid=1.5, learning_rate=0.001),
+    ]
+    table = rows(report("graphs", records, tmp_path))
+    assert ["MUTAG (accuracy, %)", "**60.00**"] in table
+    assert ["ogbg-molesol (RMSE)", "**2.000**"] in table
+
+
+def test_report_before_anything_can_be_compared(tmp_path):
+    records = [record("MUTAG", "mean", 0, 0.6), record("DD", "max", 0, 0.6)]
+    assert "No data set has been run with every readout" in report(
+        "graphs", records, tmp_path
+    )
