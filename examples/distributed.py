@@ -42,9 +42,8 @@ def train(model: Module, data: SetCircles, epochs: int, seed: int) -> None:
     optimizer = torch.optim.Adam(model.parameters(), lr=0.005)
     sampler = DistributedSampler(data, seed=seed)  # equal shares for all
     loader = SetLoader(data, batch_size=32, sampler=sampler)
-    for epoch in tqdm(
-        range(epochs), "epochs", leave=False, disable=dist.get_rank() or None
-    ):
+    silent = True if dist.get_rank() > 0 else None  # None: unless someone watches
+    for epoch in tqdm(range(epochs), "epochs", leave=False, disable=silent):
         sampler.set_epoch(epoch)
         for batch in loader:
             optimizer.zero_grad()

@@ -2,8 +2,8 @@
 
 A document is the set of the vectors of its words, each with the number of its
 occurrences as its mass. Bring a file with lines ``label<TAB>text`` and vectors in the
-format of GloVe or word2vec; without them, small texts are made up, and vectors come from
-the words that occur together in them.
+format of GloVe or word2vec; without them, small texts are made up, and vectors come
+from the words that occur together in them.
 """
 
 import argparse

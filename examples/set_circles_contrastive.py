@@ -65,10 +65,9 @@ def main() -> None:
 
     train_data = SetCircles(noise=args.noise)
     test_data = SetCircles(train=False, noise=args.noise)
-    print(
-        f"Set-Circles: {len(train_data)} sets to learn from, {len(test_data)} to classify,"
-    )
-    print(f"{args.loss}, {epochs} epochs, seed {args.seed}\n")
+    print(f"Set-Circles: {len(train_data)} sets to learn from, ", end="")
+    print(f"{len(test_data)} to classify, {args.loss}, {epochs} epochs, ", end="")
+    print(f"seed {args.seed}\n")
 
     print("readout | 1-NN accuracy | seconds")
     print("--------|---------------|--------")

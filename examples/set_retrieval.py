@@ -79,14 +79,9 @@ def main() -> None:
         readout.slicer.load_state_dict(readouts[4].slicer.state_dict())
 
     start = time.perf_counter()
-    truth = torch.stack(
-        [
-            exact_distances(queries[i].pos, sets, readouts[4])
-            for i in tqdm(
-                range(num_queries), "exact distances", leave=False, disable=None
-            )
-        ]
-    )
+    bar = tqdm(range(num_queries), "exact distances", leave=False, disable=None)
+    truth = [exact_distances(queries[i].pos, sets, readouts[4]) for i in bar]
+    truth = torch.stack(truth)
     exact_seconds = time.perf_counter() - start
     true_neighbors = truth.topk(args.k, largest=False).indices
 

@@ -61,15 +61,16 @@ def draw_values(axis, values: list[Tensor]) -> None:
 
 
 def draw_displacements(axis, values: list[Tensor], reference: Tensor) -> None:
+    """Each entry of the embedding is the length of a line, upwards or downwards."""
     num_points = len(reference)
     rank = (torch.arange(num_points) + 0.5) / num_points
     axis.plot(rank, reference, "o", color=COLORS[-1], markersize=4, label="reference")
-    for i, (value, color) in enumerate(zip(values, COLORS[:2], strict=True)):
+    for i, value in enumerate(values):
         ptr = torch.tensor([0, len(value)])
         quantiles = segment_quantile(value[:, None], ptr, num_points).flatten()
-        axis.plot(rank, quantiles, "o", color=color, markersize=4, label=f"set {i + 1}")
-        for at, start, end in zip(rank, reference, quantiles, strict=True):
-            axis.plot([at, at], [start, end], color=color, linewidth=1)
+        beside = rank + (0.1 - 0.2 * i) / num_points
+        axis.vlines(beside, reference, quantiles, color=COLORS[i], linewidth=1)
+        axis.plot(beside, quantiles, "o", color=COLORS[i], ms=4, label=f"set {i + 1}")
     axis.set(xlabel="rank", xlim=(0, 1), ylabel="value of the slice")
     axis.legend(fontsize="small")
 
@@ -88,7 +89,7 @@ def main() -> None:
 
     torch.manual_seed(args.seed)
     sets = list(half_moons(40 if args.fast else 200))
-    reference = torch.randn(args.num_points, 2)
+    reference = 0.6 * torch.randn(args.num_points, 2)
     print(f"two half moons of {len(sets[0])} elements, seed {args.seed}")
     # Out of some random slices of each kind, the one that tells the sets apart best.
     slicers = {
