@@ -27,6 +27,20 @@ def run(folder: Path, *command: str | Path) -> subprocess.CompletedProcess:
     return process
 
 
+@pytest.fixture
+def run_here(tmp_path, monkeypatch, capsys):
+    """Runs a script in this process, which has imported all it needs already."""
+
+    def run_script(name: str, *arguments: str | Path) -> str:
+        script = str(ROOT / "examples" / f"{name}.py")
+        monkeypatch.setattr(sys, "argv", [script, *map(str, arguments)])
+        monkeypatch.chdir(tmp_path)
+        runpy.run_path(script, run_name="__main__")
+        return capsys.readouterr().out
+
+    return run_script
+
+
 def last_row(output: str) -> list[str]:
     """The cells of the last row of the table in the output."""
     rows = [line for line in output.splitlines() if "|" in line]
@@ -68,8 +82,8 @@ def test_two_processes_by_torchrun(tmp_path):
     assert float(difference) == 0
 
 
-def test_retrieval_comes_close_to_the_exact_distance(tmp_path):
-    output = run(tmp_path, ROOT / "examples" / "set_retrieval.py", "--fast").stdout
+def test_retrieval_comes_close_to_the_exact_distance(run_here):
+    output = run_here("set_retrieval", "--fast")
     rows = [line.split("|") for line in output.splitlines() if "%" in line]
     ratios = [float(row[3]) for row in rows]
     # The means over equal shares of the mass are never farther apart than the sets.
@@ -78,15 +92,14 @@ def test_retrieval_comes_close_to_the_exact_distance(tmp_path):
     assert ratios[-2] > 0.9
 
 
-def test_documents_of_your_own(tmp_path):
+def test_documents_of_your_own(run_here, tmp_path):
     texts = [f"{i % 2}\tword{i % 2} and day" for i in range(20)]
     (tmp_path / "texts.tsv").write_text("\n".join(texts))
     vectors = {"word0": "1 0", "word1": "0 1", "and": "1 1", "day": "1 -1"}
     lines = [f"{word} {vector}" for word, vector in vectors.items()]
     (tmp_path / "vectors.txt").write_text("\n".join(lines))
-    script = ROOT / "examples" / "documents.py"
-    options = ["--fast", "--texts", "texts.tsv", "--vectors", "vectors.txt"]
-    output = run(tmp_path, script, *options).stdout
+    options = ["--texts", "texts.tsv", "--vectors", "vectors.txt"]
+    output = run_here("documents", "--fast", *options)
     assert output.startswith("20 documents, 2 features a word, classes 0, 1;")
     assert last_row(output)[0] == "GSWE"
 
@@ -99,9 +112,8 @@ def test_documents_of_your_own(tmp_path):
         ("point_cloud_mnist", "MNIST", "MNIST", "MNIST: 200 sets"),
     ],
 )
-def test_on_real_data(real_data, tmp_path, script, data, root, title):
+def test_on_real_data(run_here, real_data, tmp_path, script, data, root, title):
     real_data(data)
-    path = ROOT / "examples" / f"{script}.py"
-    output = run(tmp_path, path, "--fast", "--root", tmp_path / root).stdout
+    output = run_here(script, "--fast", "--root", tmp_path / root)
     assert output.startswith(title)
     assert last_row(output)[0] == "GSWE"
