@@ -1,10 +1,13 @@
-"""Runs the Python blocks of all Markdown pages, as part of the tests."""
+"""Runs the Python blocks of all Markdown pages, and docstrings on real data."""
 
 import os
+import re
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
@@ -32,6 +35,30 @@ def link_raw_files(source: Path, target: Path) -> None:
         if path.is_file() and "processed" not in inside.parts:
             (target / inside).parent.mkdir(parents=True, exist_ok=True)
             (target / inside).symlink_to(path.resolve())
+
+
+@pytest.fixture(autouse=True)
+def _data_of_doctests(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
+    """A folder with the raw files for the docstrings that open real data sets."""
+    doctest = getattr(request.node, "dtest", None)
+    examples = [] if doctest is None else doctest.examples
+    folders = {
+        name for e in examples for name in re.findall(r'"(data/[^"]+)"', e.source)
+    }
+    if not folders:
+        yield
+        return
+    target = tmp_path_factory.mktemp("doctest")
+    for name in folders:
+        if not (ROOT / name).is_dir():
+            pytest.skip(f"{name} is not laid out")
+        link_raw_files(ROOT / name, target / name)
+    before = Path.cwd()
+    os.chdir(target)
+    yield
+    os.chdir(before)
 
 
 def leave_folder(namespace: dict[str, Any]) -> None:

@@ -48,7 +48,10 @@ def test_run_records_each_run_once_and_skips_what_is_done(tmp_path, capsys):
     second = records.read(tmp_path / "set_circles.jsonl")
     assert second[:6] == first
     assert [record["seed"] for record in second[6:]] == [2, 2, 2]
-    assert "9/9 runs" in capsys.readouterr().err
+    output = capsys.readouterr()
+    assert "9/9 runs" in output.err
+    assert "set_circles: 9 runs, seeds 0 to 2" in output.out
+    assert f"records: {tmp_path / 'set_circles.jsonl'}" in output.out
 
 
 def test_a_record_is_complete_compact_and_free_of_the_machine(tmp_path):
