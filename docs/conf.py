@@ -3,6 +3,7 @@
 import ast
 import importlib
 import pkgutil
+import re
 import sys
 from pathlib import Path
 
@@ -28,6 +29,9 @@ html_title = f"gswe-pyg {version}"
 
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 4
+# Pages that are included from elsewhere link to what is beside them there. That all
+# links of all pages lead somewhere is a test.
+suppress_warnings = ["myst.xref_missing"]
 
 # Docstrings have the types in their arguments' descriptions, as PyG's do.
 autodoc_typehints = "none"
@@ -75,6 +79,16 @@ def _section(name: str, title: str) -> str:
         f"## {title}\n\n```{{eval-rst}}\n.. automodule:: {name}\n   :members:\n"
         f"   :exclude-members: __version__\n```\n"
     )
+
+
+def point_inside(app, docname: str, source: list[str]) -> None:
+    """Links that leave docs/ are for readers of the repository: name the file."""
+    text = source[0].replace("](../benchmarks/README.md", "](benchmarks.md")
+    source[0] = re.sub(r"(?<!!)\[([^\]]+)\]\(\.\./([^)]+)\)", r"\1 (`\2`)", text)
+
+
+def setup(app) -> None:
+    app.connect("source-read", point_inside)
 
 
 GENERATED.mkdir(exist_ok=True)
