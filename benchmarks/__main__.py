@@ -25,7 +25,11 @@ def main(argv: list[str]) -> int:
         if argv and not asked_for_help:
             print(f"\nunknown command {argv[0]!r}", file=sys.stderr)
         return 0 if asked_for_help else 2
-    return importlib.import_module(f"benchmarks.{argv[0]}").main(argv[1:]) or 0
+    try:
+        return importlib.import_module(f"benchmarks.{argv[0]}").main(argv[1:]) or 0
+    except KeyboardInterrupt:
+        print("\nstopped; what was finished is on file", file=sys.stderr)
+        return 130
 
 
 if __name__ == "__main__":

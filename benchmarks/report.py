@@ -5,15 +5,16 @@ import re
 import sys
 from pathlib import Path
 
-from benchmarks import config, records
+from benchmarks import config, overview, records
 from benchmarks.registry import EXPERIMENTS
 
 USAGE = """usage: python -m benchmarks report
 
 Draws the figures under benchmarks/results/ and refreshes the marked parts of
-benchmarks/README.md from the records beside them."""
+benchmarks/README.md, and of README.md, from the records beside them."""
 
 README = config.HERE / "README.md"
+FRONT_PAGE = config.HERE.parent / "README.md"
 RESULTS = config.HERE / "results"
 
 
@@ -23,6 +24,10 @@ def main(argv: list[str]) -> int:
         return 0 if argv[0] in {"-h", "--help"} else 2
     try:
         refresh(README, RESULTS)
+        page = FRONT_PAGE.read_text()
+        table = overview.render(RESULTS)
+        FRONT_PAGE.write_text(replace_part(page, "readouts", table))
+        print("readouts: reported")
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

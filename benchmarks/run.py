@@ -1,5 +1,6 @@
 """``python -m benchmarks run CONFIG [key=value ...]``: does what is not done yet."""
 
+import os
 import sys
 
 from benchmarks import config
@@ -26,6 +27,7 @@ def main(argv: list[str]) -> int:
     name, *overrides = argv
     try:
         plan = config.load(name, overrides)
+        _announce(plan)
         missing = work_off(plan, name, overrides)
     except (ValueError, FileNotFoundError) as error:
         print(f"error: {error}", file=sys.stderr)
@@ -41,3 +43,12 @@ def main(argv: list[str]) -> int:
         )
         return 1
     return 0
+
+
+def _announce(plan: config.Plan) -> None:
+    if os.environ.get("LOCAL_RANK", "0") != "0":
+        return  # another process of the same run
+    seeds = sorted({run.seed for run in plan.runs})
+    spread = f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else seeds[0]
+    print(f"{plan.name}: {len(plan.runs)} runs, seeds {spread}")
+    print(f"records: {plan.results}", flush=True)

@@ -161,6 +161,8 @@ def _worker(config: str, overrides: list[str], pipe: Connection) -> None:
         _work(plan, launch(plan), _Reporter(pipe))
     except BrokenPipeError:
         os._exit(1)  # whoever started us is gone, and with it the reason to go on
+    except KeyboardInterrupt:
+        os._exit(130)  # whoever started us was stopped, too, and says so
 
 
 class _Reporter:

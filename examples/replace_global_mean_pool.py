@@ -18,6 +18,7 @@ from torch_geometric.datasets import FakeDataset, TUDataset
 from torch_geometric.loader import DataLoader
 from torch_geometric.nn import GIN, MeanAggregation
 from torch_geometric.nn.aggr import Aggregation
+from tqdm import tqdm
 
 from gswe_pyg import GSWEAggregation
 
@@ -43,7 +44,9 @@ def main() -> None:
     parser.add_argument("--download", action="store_true", help="download MUTAG")
     parser.add_argument("--epochs", type=int, default=30)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--fast", action="store_true", help="one epoch")
     args = parser.parse_args()
+    epochs = 1 if args.fast else args.epochs
 
     if args.download or (Path(args.root) / "MUTAG").exists():
         dataset, name = TUDataset(args.root, "MUTAG"), "MUTAG"
@@ -57,7 +60,7 @@ def main() -> None:
     train = DataLoader(dataset[permutation[:num_train]], 32, shuffle=True)
     test = DataLoader(dataset[permutation[num_train:]], 256)
     print(f"{name}: {len(dataset)} graphs, {dataset.num_classes} classes, ", end="")
-    print(f"{args.epochs} epochs, seed {args.seed}\n")
+    print(f"{epochs} epochs, seed {args.seed}\n")
 
     print("readout | test accuracy | seconds")
     print("--------|---------------|--------")
@@ -70,7 +73,7 @@ def main() -> None:
         model = Net(dataset.num_features, dataset.num_classes, readout)
         optimizer = torch.optim.Adam(model.parameters(), lr=0.005)
         start = time.perf_counter()
-        for _ in range(args.epochs):
+        for _ in tqdm(range(epochs), label, leave=False, disable=None):
             for data in train:
                 optimizer.zero_grad()
                 F.cross_entropy(model(data), data.y).backward()

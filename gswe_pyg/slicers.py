@@ -205,6 +205,12 @@ class IdentitySlicer(Module):
     Shapes:
         - **input:** elements :math:`(N, d)`
         - **output:** slices :math:`(N, d)`
+
+    Example:
+        >>> slicer = IdentitySlicer(4)
+        >>> x = torch.randn(10, 4)
+        >>> torch.equal(slicer(x), x)
+        True
     """
 
     def __init__(self, in_channels: int) -> None:

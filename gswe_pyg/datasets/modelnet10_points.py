@@ -43,6 +43,12 @@ class ModelNet10Points(SetDataset):
 
     Shapes:
         - **graph:** :obj:`pos` :math:`[1024, 3]`, :obj:`y` :math:`[1]`
+
+    Example:
+        >>> from gswe_pyg.datasets import ModelNet10Points
+        >>> dataset = ModelNet10Points("data/ModelNet10", train=False)
+        >>> len(dataset), dataset[0].pos.shape
+        (908, torch.Size([1024, 3]))
     """
 
     classes = (

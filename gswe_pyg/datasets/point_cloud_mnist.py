@@ -38,6 +38,12 @@ class PointCloudMNIST(SetDataset):
     Shapes:
         - **graph:** :obj:`pos` :math:`[n, 2]`, :obj:`y` :math:`[1]`, and :obj:`x`
           :math:`[n, 1]` with :obj:`intensity=True`
+
+    Example:
+        >>> from gswe_pyg.datasets import PointCloudMNIST
+        >>> dataset = PointCloudMNIST("data/MNIST", train=False)
+        >>> len(dataset), dataset[0].pos.shape[1], dataset[0].y.item()
+        (10000, 2, 7)
     """
 
     url = "https://ossci-datasets.s3.amazonaws.com/mnist"

@@ -43,6 +43,12 @@ class SetDataset(InMemoryDataset):
             applied once before :obj:`pre_transform`. (default: :obj:`None`)
         force_reload (bool, optional): Whether to process the raw files again.
             (default: :obj:`False`)
+
+    Example:
+        >>> from gswe_pyg.datasets import SetCircles
+        >>> dataset = SetCircles(num_sets=10)
+        >>> dataset.get_batch([3, 1, 4]).num_graphs
+        3
     """
 
     _stored = frozenset({"data", "slices", "pre_transform", "pre_filter"})

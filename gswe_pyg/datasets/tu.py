@@ -42,6 +42,12 @@ def load_tu(
 
     Returns:
         The data set, and one pair of index tensors :obj:`(train, test)` per fold.
+
+    Example:
+        >>> from gswe_pyg.datasets import load_tu
+        >>> dataset, folds = load_tu("data/TUDataset", "MUTAG")
+        >>> len(dataset), len(folds)
+        (188, 10)
     """
     root = os.fspath(root)
     folder = osp.join(root, name)

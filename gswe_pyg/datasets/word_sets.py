@@ -54,6 +54,12 @@ class WordSets(SetDataset):
     Shapes:
         - **graph:** :obj:`x` :math:`[n, 300]`, :obj:`weight` :math:`[n]`, :obj:`y`
           :math:`[1]`
+
+    Example:
+        >>> from gswe_pyg.datasets import WordSets
+        >>> dataset = WordSets("data/text", "bbcsport", keep_empty=True)
+        >>> dataset.num_classes, dataset.num_features
+        (5, 300)
     """
 
     _stored = SetDataset._stored | {"vectors", "classes", "splits"}

@@ -1,3 +1,4 @@
+import importlib
 import json
 import os
 import signal
@@ -47,7 +48,10 @@ def test_run_records_each_run_once_and_skips_what_is_done(tmp_path, capsys):
     second = records.read(tmp_path / "set_circles.jsonl")
     assert second[:6] == first
     assert [record["seed"] for record in second[6:]] == [2, 2, 2]
-    assert "9/9 runs" in capsys.readouterr().err
+    output = capsys.readouterr()
+    assert "9/9 runs" in output.err
+    assert "set_circles: 9 runs, seeds 0 to 2" in output.out
+    assert f"records: {tmp_path / 'set_circles.jsonl'}" in output.out
 
 
 def test_a_record_is_complete_compact_and_free_of_the_machine(tmp_path):
@@ -92,6 +96,32 @@ def test_workers_killed_at_any_moment_leave_every_run_exactly_once(tmp_path):
     assert ids(tmp_path)[: len(survived)] == survived
     assert len(ids(tmp_path)) == len(set(ids(tmp_path))) == 12
     assert "Warning" not in output
+
+
+def test_stopping_by_hand_leaves_whole_records(tmp_path):
+    arguments = ["run", "set_circles", "readout=mean", "loss=simsiam", "seeds=300"]
+    arguments += [f"results={tmp_path}", "workers=2", "epochs=20"]  # minutes
+    process = start(*arguments, start_new_session=True)
+    deadline = time.monotonic() + 300
+    while not (tmp_path / "set_circles.jsonl").exists() or not ids(tmp_path):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    _, err = process.communicate(timeout=300)
+    assert process.returncode == 130
+    assert "the same command goes on from here" in err
+    assert 0 < len(ids(tmp_path)) == len(set(ids(tmp_path))) < 300
+
+
+@pytest.mark.parametrize("command", ["quick", "report", "speed", "datasets", "list"])
+def test_every_command_can_be_stopped_by_hand(command, capsys, monkeypatch):
+    def stop(argv):
+        raise KeyboardInterrupt
+
+    module = importlib.import_module(f"benchmarks.{command}")
+    monkeypatch.setattr(module, "main", stop)
+    assert main([command]) == 130
+    assert capsys.readouterr().err == "\nstopped; what was finished is on file\n"
 
 
 def test_two_processes_learn_what_one_does(tmp_path):

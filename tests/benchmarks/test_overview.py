@@ -1,0 +1,95 @@
+import json
+
+import pytest
+
+from benchmarks import overview
+
+
+def record(readout, points, accuracy, seed=0, epochs=50):
+    return {
+        "id": f"{readout}-{points}-{seed}-{epochs}",
+        "config": {
+            "readout": readout,
+            "loss": "simclr",
+            "points": points,
+            "seed": seed,
+            "epochs": epochs,
+        },
+        "seed": seed,
+        "metrics": {"accuracy": accuracy},
+    }
+
+
+SMALL = {"graphs": 2, "nodes": 3, "slices": 4, "points": 5, "large": 0}
+SKEWED = {**SMALL, "large": 1000}
+
+
+def timing(contender, seconds):
+    return {
+        "shape": SMALL,
+        "contender": contender,
+        "mode": "training",
+        "seconds": seconds,
+    }
+
+
+@pytest.fixture
+def results(tmp_path):
+    runs = [
+        record("mean", 1, 0.5),
+        record("gswe_linear", 4, 0.75),
+        record("gswe_linear", 4, 1.0, seed=1),
+        record("gswe_linear", 8, 0.1),  # not among the sizes shown
+        record("gswe_linear", 4, 0.1, epochs=1),  # another protocol
+    ]
+    lines = [json.dumps(run) + "\n" for run in runs]
+    (tmp_path / "set_circles.jsonl").write_text("".join(lines))
+    memory = {"slice_bytes": 100, "shape": SMALL}
+    epoch = {"hidden": 8, "batch_size": 4, "data": "toy"}
+    speed = {
+        "shapes": {
+            "threads": 3,
+            "records": [timing("ours", 2.0), timing("mean", 1.0), timing("sort", 9.0)],
+        },
+        "memory": {
+            "records": [
+                {**memory, "contender": "ours", "peak_bytes": 250},
+                {
+                    **memory,
+                    "contender": "transformer",
+                    "shape": SKEWED,
+                    "skipped": "needs 7 GB",
+                },
+            ]
+        },
+        "end_to_end": {
+            "records": [
+                {**epoch, "readout": "mean", "epoch_seconds": 2.0},
+                {**epoch, "readout": "gswe", "epoch_seconds": 2.5},
+            ]
+        },
+    }
+    (tmp_path / "speed.json").write_text(json.dumps(speed))
+    return tmp_path
+
+
+def rows(text):
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
+    return {(row[0], len(row)): row[1:] for row in cells}
+
+
+def test_render(results):
+    text = overview.render(results)
+    table = rows(text)
+    assert table["readout", 2] == ["Set-Circles, SimCLR"]
+    assert table["mean", 2] == ["50.0"]
+    assert table["**GSWE**", 2] == ["87.5 ± 17.7"]
+    assert table["PMA (Set Transformer)", 2] == ["-"]
+    assert table["mean", 5] == ["0.5x", "1.00x", "-", "-"]
+    assert table["`SortAggregation`", 5] == ["4.5x", "-", "-", "-"]
+    assert table["`SetTransformerAggregation`", 5] == ["-", "-", "-", "needs 7 GB"]
+    assert table["**GSWE**", 5] == ["1x", "1.25x", "2.5x", "-"]
+    assert "Set-Circles 1-2." in text
+    assert "with 3 threads" in text
+    assert "beside one of 1,000" in text

@@ -1,0 +1,98 @@
+"""What the pages name exists: commands, extras, files, links, versions, figures."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import gswe_pyg
+from benchmarks import config, overview, report
+from benchmarks.__main__ import COMMANDS
+
+ROOT = Path(__file__).parents[1]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "benchmarks" / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+]
+FOLDERS = "benchmarks|docs|examples|gswe_pyg|tests"
+
+pages = pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+
+
+def slugs(page: Path) -> set[str]:
+    """The anchors that GitHub and the site give to the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", h).lower().replace(" ", "-") for h in headings}
+
+
+@pages
+def test_commands(page):
+    text = page.read_text()
+    for command in re.findall(r"python -m\s+benchmarks (\w+)", text):
+        assert command in COMMANDS
+    for name in re.findall(r"benchmarks run (\w+)", text):
+        assert name in [*config.available(), "CONFIG"]
+
+
+@pages
+def test_extras(page):
+    tomllib = pytest.importorskip("tomllib")  # Python 3.11
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    for extras in re.findall(r"\.\[([\w,-]+)\]", page.read_text()):
+        for extra in extras.split(","):
+            assert extra in project["optional-dependencies"]
+
+
+@pages
+def test_files(page):
+    for name in re.findall(rf"(?<![\w/.-])(?:{FOLDERS})/[\w/.-]*\w", page.read_text()):
+        if not name.startswith("docs/_"):  # made by the site
+            assert (ROOT / name).exists(), name
+
+
+@pages
+def test_links(page):
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        path = page.parent / path if path else page
+        assert path.exists(), target
+        if anchor:
+            assert anchor in slugs(path), target
+
+
+def test_the_table_of_readouts_is_that_of_the_records():
+    page = report.FRONT_PAGE.read_text()
+    table = overview.render(report.RESULTS)
+    refreshed = report.replace_part(page, "readouts", table)
+    assert page == refreshed, "README.md is outdated: run python -m benchmarks report"
+
+
+def test_the_commands_that_ci_takes_from_the_readme():
+    page = (ROOT / "README.md").read_text()
+    for name, end in {"quick": "-m benchmarks quick", "test": "-m pytest"}.items():
+        assert re.search(rf"<!-- ci: {name} -->\n```bash\n[^\n]+{end}\n```\n", page)
+
+
+def test_the_version_is_the_same_everywhere():
+    citation = (ROOT / "CITATION.cff").read_text()
+    assert re.findall(r"^version: (.+)$", citation, re.MULTILINE) == [
+        gswe_pyg.__version__
+    ]
+
+
+def test_citation_is_valid_yaml():
+    yaml = pytest.importorskip("yaml")
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["cff-version"] == "1.2.0"
+    assert {"message", "title", "authors", "preferred-citation"} <= set(citation)
+
+
+def test_the_workflow_runs_what_we_run():
+    yaml = pytest.importorskip("yaml")
+    workflow = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())
+    steps = workflow["jobs"]["all"]["steps"]
+    assert steps[-1]["run"] == ".ci/run"
