@@ -9,6 +9,7 @@ COMMANDS = {
     "report": "tables and figures from the records on file",
     "list": "the experiments, their presets, and how much of them is done",
     "speed": "time and memory of the readouts and of the sort beneath them",
+    "reliability": "what the package withstands: faults, abuse, scale",
     "datasets": "statistics of the set data sets beside the paper's table",
 }
 
@@ -17,7 +18,7 @@ def main(argv: list[str]) -> int:
     if not argv or argv[0] not in COMMANDS:
         print("usage: python -m benchmarks COMMAND [--help] ...\n")
         for name, summary in COMMANDS.items():
-            print(f"  {name:<10} {summary}")
+            print(f"  {name:<11} {summary}")
         asked_for_help = bool(argv) and argv[0] in {"-h", "--help"}
         if argv and not asked_for_help:
             print(f"\nunknown command {argv[0]!r}", file=sys.stderr)
