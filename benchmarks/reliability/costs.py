@@ -17,10 +17,10 @@ from gswe_pyg import GSWEAggregation
 
 TITLE = "Costs"
 ABOUT = (
-    "One thread embeds sets in batches, alone and beside a second process that does the "
-    "same; one step of training; and the exchange of the gradients of a model between "
-    "two processes on gloo. [docs/scaling.md](../docs/scaling.md) extrapolates from "
-    "these."
+    "One thread embeds sets in batches, alone and beside a second process that does "
+    "the same; one step of training; and the exchange of the gradients of a model "
+    "between two processes on gloo. [docs/scaling.md](../docs/scaling.md) "
+    "extrapolates from these."
 )
 FULL = {
     "sizes": [10, 100, 1000],

@@ -98,7 +98,11 @@ def batch(step: int, sets: int, dtype: torch.dtype, seed: int) -> list[Any]:
     half = sets // 2
     parts = (slice(None, half), slice(half, None))
     return [
-        (rows.to(dtype), torch.nn.functional.pad(part.cumsum(0), (1, 0)), y[i].to(dtype))
+        (
+            rows.to(dtype),
+            torch.nn.functional.pad(part.cumsum(0), (1, 0)),
+            y[i].to(dtype),
+        )
         for rows, part, i in zip(
             x.split([int(sizes[part].sum()) for part in parts]),
             (sizes[part] for part in parts),

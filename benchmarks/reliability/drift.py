@@ -20,9 +20,9 @@ ABOUT = (
     "Single against double precision on the same numbers: the largest error of a point "
     "in units in the last place of the largest value of its set, and of a gradient in "
     "units of the largest one, over sets of all sizes, around zero and around 1e6. "
-    "Then the training of a small GIN under bfloat16 autocast beside the same in single "
-    "precision: the largest difference of the losses over all steps, as a share of "
-    "the loss at the start."
+    "Then the training of a small GIN under bfloat16 autocast beside the same in "
+    "single precision: the largest difference of the losses over all steps, as a "
+    "share of the loss at the start."
 )
 FULL = {"sizes": [10, 100, 1000, 10_000, 100_000, 1_000_000], "slices": 2, "steps": 100}
 SMALL = {"sizes": [10, 1000], "slices": 1, "steps": 5}

@@ -60,7 +60,9 @@ def _checks(config: dict, seed: int, folder: Path) -> Iterator[Check]:
     expected = {plan.identifier(run) for run in plan.runs}
     yield check("kills", kills)
     yield check("starts that had recorded runs when they were killed", at_work)
-    yield check("runs on file before the last start", before, None, f"of {len(expected)}")
+    yield check(
+        "runs on file before the last start", before, None, f"of {len(expected)}"
+    )
     yield check("runs recorded twice", len(found) - len(set(found)), 0)
     yield check("runs missing", len(expected - set(found)), 0, f"of {len(expected)}")
     yield check("runs that nobody asked for", len(set(found) - expected), 0)

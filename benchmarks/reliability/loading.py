@@ -8,8 +8,8 @@ from benchmarks.reliability.pytest_run import run_tests
 TITLE = "Loading"
 ABOUT = (
     "Tests that load the checkpoint committed with version 0.1.0 with "
-    "`weights_only=True` and compare what it computes, that put code into the caches of "
-    "data sets, and names that lead outside into archives."
+    "`weights_only=True` and compare what it computes, that put code into the caches "
+    "of data sets, and names that lead outside into archives."
 )
 FULL = {
     "checkpoints": ["tests/checkpoints"],

@@ -7,11 +7,11 @@ from benchmarks.reliability.pytest_run import run_tests
 
 TITLE = "Properties"
 ABOUT = (
-    "The tests in `tests/properties`, for which hypothesis generates shapes, precisions, "
-    "ragged sizes of 0 to 2,000, ties, huge and tiny values, infinities, permutations "
-    "and weights: the operator against a loop in double precision, gradients against "
-    "finite differences, backends against each other, and every readout against "
-    "its invariants."
+    "The tests in `tests/properties`, for which hypothesis generates shapes, "
+    "precisions, ragged sizes of 0 to 2,000, ties, huge and tiny values, infinities, "
+    "permutations and weights: the operator against a loop in double precision, "
+    "gradients against finite differences, backends against each other, and every "
+    "readout against its invariants."
 )
 FULL = {"profile": "nightly", "cases": 5000}
 SMALL = {"profile": "ci", "cases": 250}

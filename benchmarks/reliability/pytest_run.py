@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.reliability.check import ROOT
@@ -22,8 +21,7 @@ def run_tests(paths: list[str], options: list[str], timeout: float) -> TestRun:
     """Runs test files of the repository in a process of their own."""
     start = os.times().elapsed
     process = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-        + [*options, *(str(Path(path)) for path in paths)],
+        [sys.executable, "-m", "pytest", "-q", *options, *paths],
         cwd=ROOT,
         capture_output=True,
         text=True,
