@@ -34,8 +34,8 @@ FULL = {
     "threads": 4,
     "nodes": 20_000,
     "slices": 128,
-    "seconds": 3.0,
-    "rounds": 3,
+    "seconds": 2.0,
+    "rounds": 2,
 }
 SMALL = {
     "calls": 8,
@@ -159,25 +159,19 @@ def _send_outcomes(pipe: Any, nodes: int, slices: int, seed: int) -> None:
 def _crowd(config: dict, seed: int) -> Iterator[Check]:
     """Slowdown by more threads than cores, ours and PyTorch's own."""
     names = ["readout", *(f"kernel {name}" for name in available()), "peer"]
-    milliseconds: dict[str, dict[int, list[float]]] = {
-        name: {1: [], 2: []} for name in names
-    }
+    times: dict[int, list[dict[str, float]]] = {1: [], 2: []}
     request = {key: config[key] for key in ("nodes", "slices", "seconds")}
+    request |= {"names": names, "seed": seed}
     rounds = [threads for _ in range(config["rounds"]) for threads in (1, 2)]
     for threads in bar(rounds, "crowd", "pair"):
-        request |= {"names": names, "threads": threads, "seed": seed}
-        with ThreadPoolExecutor(2) as executor:
-            pair = executor.map(
-                lambda _, r=dict(request), t=threads: ask(MODULE, r, 900, t), range(2)
-            )
-            for found in pair:
-                for name, value in found.items():
-                    milliseconds[name][threads].append(value)
+        times[threads] += ask(MODULE, request | {"threads": threads}, 900, threads)
     medians = {
-        name: {threads: median(values) for threads, values in times.items()}
-        for name, times in milliseconds.items()
+        name: {
+            threads: median(t[name] for t in found) for threads, found in times.items()
+        }
+        for name in names
     }
-    slowdown = {name: times[2] / times[1] for name, times in medians.items()}
+    slowdown = {name: of[2] / of[1] for name, of in medians.items()}
     limit = max(1.0, slowdown["peer"]) * MARGIN
     labels = {
         "readout": "GSWEAggregation, linear slicer",
@@ -193,22 +187,51 @@ def _crowd(config: dict, seed: int) -> Iterator[Check]:
         )
 
 
+def pair_milliseconds(**request: Any) -> list[dict[str, float]]:
+    """The times of two processes that do the same at the same time."""
+    context = multiprocessing.get_context("spawn")
+    barrier, queue = context.Barrier(2), context.SimpleQueue()
+    pair = [
+        context.Process(target=_one_of_a_pair, args=(barrier, queue, request))
+        for _ in range(2)
+    ]
+    for process in pair:
+        process.start()
+    found = [queue.get() for _ in pair]
+    for process in pair:
+        process.join()
+    return found
+
+
+def _one_of_a_pair(barrier: Any, queue: Any, request: dict[str, Any]) -> None:
+    queue.put(milliseconds(barrier=barrier, **request))
+
+
 def milliseconds(
-    names: list[str], threads: int, nodes: int, slices: int, seconds: float, seed: int
+    barrier: Any,
+    names: list[str],
+    threads: int,
+    nodes: int,
+    slices: int,
+    seconds: float,
+    seed: int,
 ) -> dict[str, float]:
-    """The median time of a forward and backward pass of each, taking turns."""
+    """The median time of a forward and backward pass, one after the other: threads
+    that spin after one call would disturb the next one, if they took turns."""
     torch.set_num_threads(threads)
-    calls = {name: _call(name, nodes, slices, seed) for name in names}
-    for call in calls.values():
+    found = {}
+    for name in names:
+        call = _call(name, nodes, slices, seed)
         call()
-    times: dict[str, list[float]] = {name: [] for name in names}
-    end = time.perf_counter() + seconds * len(names)
-    while time.perf_counter() < end or not times[names[-1]]:
-        for name, call in calls.items():
+        barrier.wait()
+        times: list[float] = []
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end or not times:
             start = time.perf_counter()
             call()
-            times[name].append(1e3 * (time.perf_counter() - start))
-    return {name: median(values) for name, values in times.items()}
+            times.append(1e3 * (time.perf_counter() - start))
+        found[name] = median(times)
+    return found
 
 
 def _call(name: str, nodes: int, slices: int, seed: int) -> Callable[[], None]:
@@ -239,7 +262,8 @@ def _call(name: str, nodes: int, slices: int, seed: int) -> Callable[[], None]:
 
 
 def serve(**request: Any) -> Any:
-    return count_wrong(**request) if "way" in request else milliseconds(**request)
+    call = count_wrong if "way" in request else pair_milliseconds
+    return call(**request)
 
 
 if __name__ == "__main__":
