@@ -16,6 +16,10 @@ from gswe_pyg.ops import backend
 
 IN_CHANNELS = 4
 
+# Elements are drawn from small seeds. Directions made of the same random numbers would
+# be orthogonal to them: all slices zero up to rounding, and no derivative there.
+OTHER_SEED = 10_000
+
 INVARIANTS = (
     testing.assert_permutation_invariant,
     testing.assert_unsorted_index,
@@ -78,7 +82,7 @@ def options(draw):
     st.data(),
 )
 def test_gswe_keeps_its_invariants(arguments, lengths, invariant, weighted, seed, data):
-    torch.manual_seed(seed)
+    torch.manual_seed(OTHER_SEED + seed)
     readout = GSWEAggregation(**arguments)
     name = data.draw(st.sampled_from(available()), "backend")
     # The sums of a projection and of polynomials round in another order.
@@ -93,7 +97,7 @@ def test_gswe_keeps_its_invariants(arguments, lengths, invariant, weighted, seed
 def test_gswe_has_right_gradients_and_embeds_empty_sets_as_zero(
     arguments, lengths, weighted
 ):
-    torch.manual_seed(0)
+    torch.manual_seed(OTHER_SEED)
     readout = GSWEAggregation(**arguments)
     testing.assert_gradcheck(readout, IN_CHANNELS, lengths, weighted=weighted)
     sizes = torch.tensor(lengths)
@@ -113,7 +117,7 @@ def test_gswe_has_right_gradients_and_embeds_empty_sets_as_zero(
 def test_other_readouts_keep_their_invariants(
     name, points, heads, lengths, invariant, seed
 ):
-    torch.manual_seed(seed)
+    torch.manual_seed(OTHER_SEED + seed)
     readout = build_other(name, points, heads)
     invariant(readout, IN_CHANNELS, lengths, seed=seed, rtol=1e-4, atol=1e-4)
 
