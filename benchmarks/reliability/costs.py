@@ -1,7 +1,6 @@
 """What an element costs, for the plan in ``docs/scaling.md``."""
 
-import os
-import socket
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -42,14 +41,12 @@ MAX_CROWDING = 1.3
 def measure(config: dict, seed: int) -> Iterator[Check]:
     request = {key: value for key, value in config.items() if key != "parameters"}
     request["seed"] = seed
-    bars = bar(range(3), "costs", "setting")
-    step = iter(bars)
-    next(step)
-    alone = ask(MODULE, request, 900)
-    next(step)
-    with ThreadPoolExecutor(2) as executor:
-        both = list(executor.map(lambda _: ask(MODULE, request, 900), range(2)))
-    next(step)
+    answers = []
+    for processes in bar((1, 2), "costs", "setting"):
+        with ThreadPoolExecutor(processes) as executor:
+            jobs = executor.map(lambda _: ask(MODULE, request, 900), range(processes))
+            answers.append(list(jobs))
+    (alone,), both = answers
     for size in map(str, config["sizes"]):
         for mode in ("embed", "train"):
             seconds = alone[mode][size]
@@ -76,27 +73,26 @@ def measure(config: dict, seed: int) -> Iterator[Check]:
             parameters=number,
             mode="exchange",
         )
-    bars.close()
 
 
 def _exchange(parameters: list[int]) -> dict[str, float]:
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        port = server.getsockname()[1]
-    with ThreadPoolExecutor(2) as executor:
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as executor:
         jobs = [
             executor.submit(
-                ask, MODULE, {"rank": rank, "port": port, "parameters": parameters}, 600
+                ask,
+                MODULE,
+                {"rank": rank, "folder": folder, "parameters": parameters},
+                600,
             )
             for rank in range(2)
         ]
         return jobs[0].result()
 
 
-def exchange_seconds(rank: int, port: int, parameters: list[int]) -> dict[str, float]:
+def exchange_seconds(rank: int, folder: str, parameters: list[int]) -> dict[str, float]:
     """The median time of an all-reduce of so many float32."""
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    dist.init_process_group("gloo", rank=rank, world_size=2)
+    meeting_point = f"file://{folder}/processes"
+    dist.init_process_group("gloo", meeting_point, rank=rank, world_size=2)
     found = {}
     for number in parameters:
         gradients = torch.zeros(number)

@@ -1,7 +1,5 @@
 """Two processes learn what one does."""
 
-import os
-import socket
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -129,12 +127,10 @@ def train(model: Module, rank: int | None, steps: int, sets: int, seed: int) -> 
         optimizer.step()
 
 
-def _worker(
-    rank: int, port: int, folder: str, steps: int, sets: int, seed: int
-) -> None:
+def _worker(rank: int, folder: str, steps: int, sets: int, seed: int) -> None:
     torch.set_num_threads(1)
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    dist.init_process_group("gloo", rank=rank, world_size=2)
+    meeting_point = f"file://{folder}/processes"
+    dist.init_process_group("gloo", meeting_point, rank=rank, world_size=2)
     try:
         for precision in MAX_DISTANCE:
             for name in OPTIONS:
@@ -160,7 +156,7 @@ def compare(steps: int, sets: int, seed: int) -> dict[str, Any]:
     distances: dict[str, dict[str, float]] = {}
     errors, misread = [], 0
     with tempfile.TemporaryDirectory() as folder:
-        mp.spawn(_worker, (_free_port(), folder, steps, sets, seed), nprocs=2)
+        mp.spawn(_worker, (folder, steps, sets, seed), nprocs=2)
         errors = [
             f"{path.stem}: {path.read_text()}" for path in Path(folder).glob("*.error*")
         ]
@@ -185,12 +181,6 @@ def compare(steps: int, sets: int, seed: int) -> dict[str, Any]:
                 x, ptr, _ = join(batch(0, sets, dtype, seed))
                 misread += not torch.allclose(together(x, ptr), content["out"])
     return {"distances": distances, "errors": errors, "misread": misread}
-
-
-def _free_port() -> int:
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        return server.getsockname()[1]
 
 
 if __name__ == "__main__":

@@ -89,6 +89,7 @@ def count_wrong(
             _Embedded(nodes, slices, seed, calls),
             batch_size=None,
             num_workers=2,
+            timeout=MAX_SECONDS,
             multiprocessing_context=method,
         )
         return sum(
