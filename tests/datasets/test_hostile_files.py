@@ -5,6 +5,7 @@ import os
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch_geometric.data.extract import extract_tar
@@ -147,8 +148,6 @@ def test_processed_files_run_no_code(tmp_path):
 
 
 def test_arrays_run_no_code(tmp_path):
-    import numpy as np
-
     path = tmp_path / "a.npz"
     np.savez(path, x=np.array([RunsCode(tmp_path / "trap")], dtype=object))
     with pytest.raises(ValueError, match=r"a\.npz' is truncated or corrupted"):
