@@ -12,6 +12,7 @@ COMMANDS = {
     "epoch": "a training epoch on documents, padded and not",
     "neighbourhoods": "time of GSWE as the aggregation inside a layer",
     "graphgym": "a GraphGym config, trained and tested",
+    "reliability": "what the package withstands: faults, abuse, scale",
     "datasets": "statistics of the set data sets beside the paper's table",
 }
 

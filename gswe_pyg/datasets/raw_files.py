@@ -147,6 +147,25 @@ def download_file(url: str, path: str, md5: str) -> None:
             os.unlink(temporary)
 
 
+def extract_zip(path: str, folder: str) -> None:
+    r"""Extracts an archive, after a look at where its files would go.
+
+    Args:
+        path (str): The :obj:`.zip` file.
+        folder (str): The folder that all of its files must stay in.
+    """
+    inside = osp.realpath(folder)
+    with zipfile.ZipFile(path) as archive:
+        for name in archive.namelist():
+            target = osp.realpath(osp.join(inside, name))
+            if osp.commonpath([inside, target]) != inside:
+                raise ValueError(
+                    f"'{path}' would write outside of '{folder}' (its file {name!r}): "
+                    f"do not use it"
+                )
+        archive.extractall(inside)
+
+
 def remove_empty(*folders: str) -> None:
     """Removes the folders that a failed download made, as far as they are empty."""
     for folder in folders:

@@ -1,17 +1,36 @@
 import os
 import os.path as osp
 from collections.abc import Callable
+from contextlib import suppress
 
 import torch
 from torch import Tensor
-from torch_geometric.datasets import TUDataset
+from torch_geometric.datasets import TUDataset as PyGTUDataset
+from torch_geometric.io import fs
 from torch_geometric.utils import degree, one_hot
 
 from gswe_pyg.datasets.processed_file import check_readable
-from gswe_pyg.datasets.raw_files import remove_empty
+from gswe_pyg.datasets.raw_files import extract_zip, remove_empty
 from gswe_pyg.datasets.splits import stratified_folds
 
 MAX_ONE_HOT_DEGREE = 1000
+
+
+class TUDataset(PyGTUDataset):
+    """PyG's own, whose download writes wherever the names in the archive lead to."""
+
+    def download(self) -> None:
+        archive = osp.join(self.raw_dir, f"{self.name}.zip")
+        folder = osp.join(self.raw_dir, self.name)
+        try:
+            fs.cp(f"{self.url}/{self.name}.zip", archive)
+            extract_zip(archive, self.raw_dir)
+            for name in os.listdir(folder):
+                os.replace(osp.join(folder, name), osp.join(self.raw_dir, name))
+            os.rmdir(folder)
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(archive)
 
 
 def load_tu(

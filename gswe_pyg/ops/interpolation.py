@@ -49,20 +49,21 @@ def neighbours(n: np.ndarray, num_points: int, interpolation: str) -> Neighbours
 
     lower = numerator // denominator
     if interpolation == "step":
-        upper, fraction = lower, np.zeros(lower.shape)
+        upper, remainder = lower, np.zeros_like(lower)
     elif interpolation == "linear":
         # Constant outside of the first and the last midpoint.
-        fraction = (numerator - lower * denominator) / denominator
-        fraction = np.where((lower < 0) | (lower >= n - 1), 0.0, fraction)
+        remainder = numerator - lower * denominator
+        remainder = np.where((lower < 0) | (lower >= n - 1), 0, remainder)
         lower = np.clip(lower, 0, n - 1)
         upper = np.minimum(lower + 1, n - 1)
     else:
         # Extrapolated along the first and the last pair of values.
         lower = np.clip(lower, 0, np.maximum(n - 2, 0))
         upper = np.minimum(lower + 1, n - 1)
-        fraction = (numerator - lower * denominator) / denominator
-        fraction = np.where(n == 1, 0.0, fraction)
-    return Neighbours(lower, upper, 1.0 - fraction, fraction)
+        remainder = np.where(n == 1, 0, numerator - lower * denominator)
+    # Not one minus the other, which would lose digits where the other is nearly one.
+    lower_weight = (denominator - remainder) / denominator
+    return Neighbours(lower, upper, lower_weight, remainder / denominator)
 
 
 def overlaps(n: np.ndarray, num_points: int) -> tuple[np.ndarray, ...]:

@@ -82,7 +82,7 @@ def test_load_tu_unknown_name(tmp_path, monkeypatch):
     def unreachable(self):
         raise OSError("no network")
 
-    monkeypatch.setattr("torch_geometric.datasets.TUDataset.download", unreachable)
+    monkeypatch.setattr("gswe_pyg.datasets.tu.TUDataset.download", unreachable)
     with pytest.raises(FileNotFoundError, match="no network") as error:
         load_tu(tmp_path, "NOPE")
     assert "NOPE_A.txt" in str(error.value)

@@ -34,7 +34,7 @@ def test_neighbours(num_points, interpolation):
             lower, fraction = exact_neighbours(n, m, num_points, interpolation)
             assert near.lower[i, m] == lower
             assert near.upper_weight[i, m] == float(fraction)
-            assert near.lower_weight[i, m] == 1.0 - float(fraction)
+            assert near.lower_weight[i, m] == float(1 - fraction)
             if fraction != 0:
                 assert near.upper[i, m] == lower + 1
     assert (near.lower >= 0).all()
