@@ -1,6 +1,7 @@
 """``RELIABILITY.md`` and the marked part of ``docs/scaling.md``, from the records."""
 
 from pathlib import Path
+from textwrap import fill
 from types import ModuleType
 from typing import Any
 
@@ -60,7 +61,8 @@ def _section(part: Results, module: ModuleType) -> str:
         for check in part["checks"]
     ]
     table = markdown(["check", "measured", "at most", "holds"], rows)
-    return f"## {module.TITLE}\n\n{module.ABOUT}\n\n{table}\n\n{_origin(part)}"
+    about, origin = _wrap(module.ABOUT), _wrap(_origin(part))
+    return f"## {module.TITLE}\n\n{about}\n\n{table}\n\n{origin}"
 
 
 def _origin(part: Results) -> str:
@@ -71,6 +73,10 @@ def _origin(part: Results) -> str:
         f"{part['time']}, {part['busy']:.0%} of the processors taken by others, "
         f"{versions}."
     )
+
+
+def _wrap(text: str) -> str:
+    return fill(text, 88, break_long_words=False, break_on_hyphens=False)
 
 
 def _number(value: float, unit: str) -> str:
