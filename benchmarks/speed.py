@@ -17,7 +17,7 @@ from benchmarks.speed_contenders import (
     CONTENDERS,
     FLOORS,
     OURS,
-    OURS_BY_ROWS,
+    OURS_BY_SLICES,
     PADDED,
     SORT_FLOOR,
 )
@@ -119,7 +119,7 @@ def _time_shapes(
 
 
 def _measure_memory(threads: int, seed: int) -> Iterator[Record]:
-    names = [name for name in CONTENDERS if name not in (*FLOORS, OURS_BY_ROWS)]
+    names = [name for name in CONTENDERS if name not in (*FLOORS, OURS_BY_SLICES)]
     tasks = [(shape, name) for shape in (SKEWED, MEMORY_SHAPE) for name in names]
     for shape, name in bar(tasks, "memory", "process"):
         yield peak_memory(shape, name, threads, seed)

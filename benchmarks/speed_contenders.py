@@ -21,7 +21,7 @@ from torch_geometric.nn.aggr import (
 from torch_geometric.utils import to_dense_batch
 
 from benchmarks.speed_shapes import Batch, Shape
-from gswe_pyg.ops import segment_quantile
+from gswe_pyg.ops import backend, segment_quantile
 
 Readout = Callable[[Batch], Tensor]
 
@@ -50,6 +50,19 @@ class Contender:
 
 def _ours(shape: Shape) -> Readout:
     return lambda batch: segment_quantile(batch.x, batch.ptr, batch.num_points)
+
+
+def _ours_on(name: str) -> Callable[[Shape], Readout]:
+    def build(shape: Shape) -> Readout:
+        readout = _ours(shape)
+
+        def run(batch: Batch) -> Tensor:
+            with backend(name):
+                return readout(batch)
+
+        return run
+
+    return build
 
 
 def midpoints(num_points: int) -> list[float]:
@@ -134,13 +147,15 @@ class _TW(torch.nn.Module):
 
 
 OURS, PADDED, QUANTILE, SET_TRANSFORMER = "ours", "padded", "quantile", "transformer"
-OURS_BY_ROWS = "ours_by_rows"
+OURS_BY_SLICES = "ours_by_slices"
 COPY_FLOOR, SORT_FLOOR = "copy", "numpy_sort"
 
 CONTENDERS = {
-    # One slice after the other in memory, as our slicers leave them.
+    # The slices of a node side by side in memory, as our slicers leave them.
     OURS: Contender("gswe_pyg segment_quantile", _ours),
-    OURS_BY_ROWS: Contender("the same, laid out by nodes", _ours),
+    OURS_BY_SLICES: Contender("the same, laid out by slices", _ours),
+    "ours_on_numpy": Contender("the same, 'numpy' backend", _ours_on("numpy")),
+    "ours_on_torch": Contender("the same, 'torch' backend", _ours_on("torch")),
     # Values, their copy, the sorted ones and the permutation.
     PADDED: Contender(
         "padded torch.sort", _padded, num_bytes=lambda batch: 20 * batch.num_padded
@@ -172,6 +187,9 @@ CONTENDERS = {
 
 FLOORS = (SORT_FLOOR, COPY_FLOOR)
 
+#: Other ways to call the kernel, beside the one that is judged.
+VARIANTS = (OURS_BY_SLICES, "ours_on_numpy", "ours_on_torch")
+
 
 def prepare(
     name: str, readout: Readout | None, batch: Batch, train: bool
@@ -184,7 +202,7 @@ def prepare(
         target = torch.empty_like(batch.x)
         target.copy_(batch.x)  # pages that exist
         return lambda: target.copy_(batch.x)
-    if name == OURS:
+    if name == OURS_BY_SLICES:
         batch = replace(batch, x=batch.x.t().contiguous().t())
     if train:
         return lambda: gradients(readout, batch)

@@ -6,7 +6,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from benchmarks.speed_bars import geometric_mean, ratios
-from benchmarks.speed_contenders import CONTENDERS, FLOORS, OURS, OURS_BY_ROWS
+from benchmarks.speed_contenders import CONTENDERS, FLOORS, OURS, VARIANTS
 from benchmarks.speed_shapes import GROWTH, Shape
 from benchmarks.speed_timing import MODES, Record
 
@@ -16,7 +16,7 @@ MODE_LABELS = {"forward": "forward", "training": "forward and backward"}
 
 def draw_ratios(records: list[Record], path: Path) -> None:
     """A bar for each contender: the geometric mean; a dot for each shape."""
-    names = [name for name in CONTENDERS if name not in (OURS, OURS_BY_ROWS)]
+    names = [name for name in CONTENDERS if name not in (OURS, *VARIANTS)]
     names = [name for name in names if ratios(records, name)]
     figure = Figure(figsize=(7.5, 0.55 * len(names) + 1.2), layout="constrained")
     axes = figure.subplots()

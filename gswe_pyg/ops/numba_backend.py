@@ -8,6 +8,7 @@ numpy's SIMD sort. Nothing is padded. See :mod:`gswe_pyg.ops.numba_kernels`.
 
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from gswe_pyg.ops import numba_kernels as kernels
 from gswe_pyg.ops.interpolation import neighbours, overlaps
-from gswe_pyg.ops.numba_kernels import LANES, Part, Terms, num_key_rows
+from gswe_pyg.ops.numba_kernels import LANES, PLACE_BITS, Part, Terms, num_key_rows
 from gswe_pyg.ops.threads import for_each
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
@@ -23,8 +24,11 @@ DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 # Up to here, a network is faster than a sort that needs fewer comparisons.
 _NETWORK_NODES = 4096
 
+# What a key has room for.
+_MAX_NODES = 1 << PLACE_BITS
+
 # Fewer elements than this are not worth a second thread.
-_WORTH_THREADS = 1 << 16
+_WORTH_THREADS = 1 << 18
 
 # Elements of a block of a large graph that are sorted in one call.
 _BLOCK = 1 << 16
@@ -60,12 +64,12 @@ class _Batch:
         if self.num_threads == 1:
             yield Part(0, self.num_graphs, 0, self.num_slices)
             return
-        num_parts = 4 * self.num_threads
+        num_parts = 8 * self.num_threads
         share = self.num_elements // num_parts + 1
         shares = np.arange(1, num_parts) * share
         bounds = np.searchsorted(self.ptr, shares).clip(max=self.num_graphs)
         bounds = np.unique([0, *bounds, self.num_graphs]).tolist()
-        for first, last in zip(bounds[:-1], bounds[1:], strict=True):
+        for first, last in pairwise(bounds):
             # A graph of many shares is cut by slices.
             num_cuts = -(-int(self.ptr[last] - self.ptr[first]) // (2 * share))
             num_blocks = -(-self.num_slices // LANES)
@@ -135,6 +139,12 @@ def quantile(
     came from, for each slice. Memory that is not needed is not touched.
     """
     batch = _Batch(ptr, src.shape[1], num_points, interpolation)
+    largest = int(batch.sizes.max(initial=0))
+    if with_order and largest > _MAX_NODES:
+        raise ValueError(
+            f"The 'numba' backend differentiates through graphs of at most "
+            f"{_MAX_NODES} elements (got {largest}): use the 'torch' backend"
+        )
     order = torch.empty(src.shape if with_order else (0,), dtype=torch.int32)
     if batch.is_empty:
         return _zeros(src, batch), order
@@ -142,10 +152,10 @@ def quantile(
     key_dtype = torch.int64 if with_order else torch.int32
     bits = _flat(src).view(np.int32)
     flat_out, flat_order = out.numpy().reshape(-1), order.numpy().reshape(-1)
-    largest = min(int(batch.sizes.max()), _NETWORK_NODES)
+    num_keys = LANES * num_key_rows(min(largest, _NETWORK_NODES))
 
     def sort_by_network(part: Part) -> None:
-        keys = torch.zeros(num_key_rows(largest) * LANES, dtype=key_dtype).numpy()
+        keys = torch.zeros(num_keys, dtype=key_dtype).numpy()
         kernels.quantile(
             bits,
             batch.num_slices,

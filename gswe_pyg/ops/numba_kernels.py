@@ -9,6 +9,7 @@ wanted, a key of twice the width has the place of the element in its lower half,
 ties go by place. NaN comes last; -0.0 and 0.0 are a tie.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +31,18 @@ _LAST_32 = np.int32(0x7FFFFFFF)
 _LAST_64 = np.int64(0x6000000000000000)
 
 _INT32, _INT64 = ir.IntType(32), ir.IntType(64)
+
+
+# A part of a kernel: a call for each row would take longer than what is done to it.
+_inlined = njit(nogil=True, forceinline=True)
+
+
+def _kernel(function: Callable) -> Callable:
+    """Compiled at the first call, and kept on disk if there is a place to write to."""
+    try:
+        return njit(function, cache=True, nogil=True)
+    except RuntimeError:
+        return njit(function, nogil=True)
 
 
 class Terms(NamedTuple):
@@ -66,7 +79,7 @@ def _vector(lane: ir.Type) -> ir.VectorType:
     return ir.VectorType(lane, LANES)
 
 
-def _constant(lane: ir.Type, value: int) -> ir.Constant:
+def _constant(lane: ir.Type, value: float) -> ir.Constant:
     return ir.Constant(_vector(lane), [value] * LANES)
 
 
@@ -170,7 +183,10 @@ def _pack(typing_context, bits, at, keys, to, place):
     def generate(context, builder, signature, arguments):
         source = _Array(context, builder, signature.args[0], arguments[0])
         target = _Array(context, builder, signature.args[2], arguments[2])
-        value = source.load(arguments[1])
+        # Zero is added: where denormal numbers are to be flushed, they are now.
+        value = builder.bitcast(source.load(arguments[1]), _vector(ir.FloatType()))
+        value = builder.fadd(value, _constant(ir.FloatType(), 0.0))
+        value = builder.bitcast(value, _vector(_INT32))
         key = _flip_negative(builder, value)
         magnitude = builder.and_(value, _constant(_INT32, 0x7FFFFFFF))
         infinity = _constant(_INT32, 0x7F800000)
@@ -246,7 +262,7 @@ _set_scaled, _add_scaled = _scaled(False), _scaled(True)
 # Parts of the kernels #################################################################
 
 
-@njit(nogil=True, forceinline=True)
+@_inlined
 def _sort(keys, num_rows):
     """A bitonic sort of rows: the same comparisons for all lanes.
 
@@ -272,7 +288,7 @@ def _sort(keys, num_rows):
         length *= 2
 
 
-@njit(nogil=True, forceinline=True)
+@_inlined
 def _cross(keys, start, length, stop):
     """Compares two sorted runs, the second backwards, and halves of the results."""
     last = start + 2 * length - 1
@@ -291,7 +307,7 @@ def _cross(keys, start, length, stop):
             _exchange(keys, (a * LANES, b * LANES))
 
 
-@njit(nogil=True, forceinline=True)
+@_inlined
 def _halve_twice(keys, start, distance, stop):
     """Compares rows of this distance, and then of half of it."""
     half = distance // 2
@@ -307,7 +323,7 @@ def _halve_twice(keys, start, distance, stop):
                     _exchange(keys, (a * LANES, b * LANES))
 
 
-@njit(nogil=True, forceinline=True)
+@_inlined
 def _halve(keys, start, stop):
     """Compares rows of distance eight."""
     for first in range(start, stop - 8, 16):
@@ -315,7 +331,7 @@ def _halve(keys, start, stop):
             _exchange(keys, (row * LANES, (row + 8) * LANES))
 
 
-@njit(nogil=True, forceinline=True)
+@_inlined
 def _pack_row(bits, at, keys, to, place, width, line):
     if width == LANES:
         _pack(bits, at, keys, to, place)
@@ -325,14 +341,14 @@ def _pack_row(bits, at, keys, to, place, width, line):
         _pack(line, 0, keys, to, place)
 
 
-@njit(nogil=True, forceinline=True)
+@_inlined
 def _pack_block(bits, at, num_slices, size, width, keys, line):
     for place in range(size):
         source = at + place * num_slices
         _pack_row(bits, source, keys, place * LANES, place, width, line)
 
 
-@njit(nogil=True, forceinline=True)
+@_inlined
 def _unpack_row(keys, at, bits, to, order, place_to, width, line):
     if width == LANES:
         _unpack(keys, at, bits, to, order, place_to)
@@ -343,12 +359,12 @@ def _unpack_row(keys, at, bits, to, order, place_to, width, line):
                 order[place_to + lane] = line[lane]
 
 
-@njit(nogil=True, forceinline=True)
+@_inlined
 def num_key_rows(num_rows):
     return (num_rows + 7) // 8 * 8
 
 
-@njit(nogil=True, forceinline=True)
+@_inlined
 def _eight_rows(row):
     at = row * LANES
     return (
@@ -363,7 +379,7 @@ def _eight_rows(row):
     )
 
 
-@njit(nogil=True, forceinline=True)
+@_inlined
 def _interpolate(values, terms, row, num_points, points):
     """From used values ``[num_used, LANES]`` to points ``[num_points, LANES]``."""
     for m in range(num_points):
@@ -376,7 +392,7 @@ def _interpolate(values, terms, row, num_points, points):
             _add_scaled(terms.weight[t], values, at, points, m * LANES)
 
 
-@njit(nogil=True, forceinline=True)
+@_inlined
 def _finish(values, terms, row, num_points, in_double, points, sums, width, out, to):
     """From used values to points in the output."""
     if in_double:
@@ -387,7 +403,7 @@ def _finish(values, terms, row, num_points, in_double, points, sums, width, out,
         _write(points, num_points, width, out, to)
 
 
-@njit(nogil=True, forceinline=True)
+@_inlined
 def _write(points, num_points, width, out, at):
     """Points ``[num_points, LANES]`` to ``[width, num_points]``."""
     for lane in range(width):
@@ -395,7 +411,7 @@ def _write(points, num_points, width, out, at):
             out[at + lane * num_points + m] = points[m * LANES + lane]
 
 
-@njit(nogil=True, forceinline=True)
+@_inlined
 def _max_used(terms):
     largest = 0
     for row in range(len(terms.first_used) - 1):
@@ -406,7 +422,7 @@ def _max_used(terms):
 # Kernels ##############################################################################
 
 
-@njit(cache=True, nogil=True)
+@_kernel
 def quantile(
     bits, num_slices, ptr, rows, terms, num_points, in_double, part, keys, out, order
 ):
@@ -444,7 +460,7 @@ def quantile(
             )
 
 
-@njit(cache=True, nogil=True)
+@_kernel
 def pack(bits, num_slices, start, size, first, width, keys):
     """The keys of some slices of a graph, ``[width, size]``, to be sorted."""
     tile = np.empty(LANES * LANES, keys.dtype)
@@ -462,7 +478,7 @@ def pack(bits, num_slices, start, size, first, width, keys):
                     keys[to + i] = tile[i * LANES + lane]
 
 
-@njit(cache=True, nogil=True)
+@_kernel
 def unpack(
     keys,
     num_slices,
@@ -498,7 +514,7 @@ def unpack(
         _finish(values, terms, row, num_points, in_double, points, sums, lanes, out, to)
 
 
-@njit(cache=True, nogil=True)
+@_kernel
 def apply(src, num_slices, ptr, rows, terms, num_points, in_double, part, out, order):
     """The points of values in a given order."""
     values = np.zeros(_max_used(terms) * LANES, np.float32)
@@ -523,7 +539,7 @@ def apply(src, num_slices, ptr, rows, terms, num_points, in_double, part, out, o
             )
 
 
-@njit(cache=True, nogil=True)
+@_kernel
 def adjoint(grad, num_slices, ptr, rows, terms, num_points, part, out, order):
     """The transpose of :func:`apply`."""
     used = np.empty(_max_used(terms) * LANES, np.float32)

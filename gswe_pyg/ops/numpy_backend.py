@@ -225,7 +225,7 @@ def adjoint(
     layout = _layout(ptr, num_points, interpolation)
     num_elements, num_slices = order.shape
     used_order, terms = _used_part(order, layout), layout.terms_of_used
-    # The layout that linear slicers produce, and multiply by in their own backward.
+    # One slice after the other, as they are sorted.
     out = torch.empty(num_slices, num_elements, dtype=torch.float32)
 
     def work(slices: slice) -> None:

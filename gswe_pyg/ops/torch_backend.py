@@ -80,8 +80,7 @@ def adjoint(
     grad: Tensor, order: Tensor, ptr: Tensor, num_points: int, interpolation: str
 ) -> Tensor:
     """The transpose of :func:`apply`: from ``[B, L, M]`` to ``[N, L]``."""
-    # One slice after the other, as the other backend returns it.
-    out = grad.new_empty(order.shape[1], order.shape[0]).t()
+    out = grad.new_empty(order.shape)
     for bucket in _buckets(ptr, order.shape[1]):
         points = _accurate(grad[bucket.graphs, bucket.slices])
         terms = _terms(bucket, num_points, interpolation, points.dtype)

@@ -4,18 +4,27 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
 
-from gswe_pyg.ops import backend, numpy_backend, segment_quantile, torch_backend
+from gswe_pyg.ops import (
+    backend,
+    numba_backend,
+    numpy_backend,
+    segment_quantile,
+    threads,
+    torch_backend,
+)
 from gswe_pyg.ops.interpolation import INTERPOLATIONS
 
 # The package shows the function of that name.
 module = importlib.import_module("gswe_pyg.ops.segment_quantile")
 
-BACKENDS = ("numpy", "torch")
+BACKENDS = ("numba", "numpy", "torch")
+ON_CPU = ("numba", "numpy")
 SIZES = [0, 5, 1, 8, 0, 0, 8, 3, 40, 2, 64, 0]
 
 
@@ -64,9 +73,10 @@ def assert_same(actual, expected, exact=True):
 
 @pytest.mark.parametrize("interpolation", INTERPOLATIONS)
 @pytest.mark.parametrize("num_points", [1, 3, 8, 33])
-def test_backends_agree(num_points, interpolation):
+@pytest.mark.parametrize("name", ON_CPU)
+def test_backends_agree(name, num_points, interpolation):
     src, ptr = ragged()
-    a = run(src, ptr, num_points, interpolation, "numpy")
+    a = run(src, ptr, num_points, interpolation, name)
     b = run(src, ptr, num_points, interpolation, "torch")
     assert a[0].equal(a[1])
     assert b[0].equal(b[1])
@@ -77,9 +87,10 @@ def test_backends_agree(num_points, interpolation):
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("interpolation", INTERPOLATIONS)
-def test_backends_agree_in_half_precision(interpolation, dtype):
+@pytest.mark.parametrize("name", ON_CPU)
+def test_backends_agree_in_half_precision(name, interpolation, dtype):
     src, ptr = ragged(dtype=dtype)
-    a = run(src, ptr, 7, interpolation, "numpy")
+    a = run(src, ptr, 7, interpolation, name)
     b = run(src, ptr, 7, interpolation, "torch")
     eps = torch.finfo(dtype).eps
     for x, y in zip(a, b, strict=True):
@@ -108,11 +119,12 @@ SPECIAL = {
 @pytest.mark.parametrize("values", SPECIAL.values(), ids=SPECIAL.keys())
 @pytest.mark.parametrize("interpolation", ["linear", "step", "pswe"])
 @pytest.mark.parametrize("num_points", [1, 4, 7, 9])
-def test_backends_agree_on_special_values(num_points, interpolation, values):
+@pytest.mark.parametrize("name", ON_CPU)
+def test_backends_agree_on_special_values(name, num_points, interpolation, values):
     src = torch.tensor([*values, 5.0, -6.0, *values[::-1]])[:, None].repeat(1, 2)
     src[:, 1] *= -1
     ptr = torch.tensor([0, 7, 9, 16])
-    a = run(src, ptr, num_points, interpolation, "numpy")
+    a = run(src, ptr, num_points, interpolation, name)
     b = run(src, ptr, num_points, interpolation, "torch")
     # Overflow of an extrapolation, or between infinities of both signs, is the same.
     assert_same(a[:2], b[:2])
@@ -124,11 +136,12 @@ def test_backends_agree_on_special_values(num_points, interpolation, values):
 
 
 @pytest.mark.parametrize("values", SPECIAL.values(), ids=SPECIAL.keys())
-def test_backends_agree_on_means_of_special_values(values):
+@pytest.mark.parametrize("name", ON_CPU)
+def test_backends_agree_on_means_of_special_values(name, values):
     src = torch.tensor(values)[:, None]
     ptr = torch.tensor([0, 7])
     for num_points in (1, 4, 7):
-        a = run(src, ptr, num_points, "barycentric", "numpy")
+        a = run(src, ptr, num_points, "barycentric", name)
         b = run(src.double(), ptr, num_points, "barycentric", "torch")
         assert_same(a[:2], [x.float() for x in b[:2]], exact=False)
 
@@ -150,13 +163,15 @@ def test_backends_agree_with_denormals_flushed(num_points):
         results = [run(src, ptr, num_points, "step", name) for name in BACKENDS]
     finally:
         torch.set_flush_denormal(False)
-    assert_same(*results)
+    assert_same(results[0], results[2])
+    assert_same(results[1], results[2])
 
 
-def test_one_large_graph_among_small_ones():
+@pytest.mark.parametrize("name", ON_CPU)
+def test_one_large_graph_among_small_ones(name):
     src, ptr = ragged([3] * 100 + [20_000] + [4] * 155, num_slices=4)
     for interpolation in INTERPOLATIONS:
-        a = run(src, ptr, 16, interpolation, "numpy")
+        a = run(src, ptr, 16, interpolation, name)
         b = run(src.double(), ptr, 16, interpolation, "torch", grad=None)
         assert_same(a[:2], [x.float() for x in b[:2]], exact=False)
 
@@ -221,23 +236,27 @@ def test_chunks_of_torch(weighted, interpolation, monkeypatch):
 @pytest.fixture
 def many_threads(monkeypatch, restore_threads):
     """Work that is worth a thread, in few elements."""
+    monkeypatch.setattr(numba_backend, "_WORTH_THREADS", 1)
     monkeypatch.setattr(numpy_backend, "_WORTH_THREADS", 1)
     monkeypatch.setattr(numpy_backend, "_CHUNK", 256)
     torch.set_num_threads(2)
-    # Whatever the limits are called, threads are at work now.
-    run(*ragged(num_slices=11), 5, "linear")
-    assert numpy_backend._executor is not None
+    for name in ON_CPU:
+        # Whatever the limits are called, threads are at work now.
+        monkeypatch.setattr(threads, "_executor", None)
+        run(*ragged(num_slices=11), 5, "linear", name)
+        assert threads._executor is not None
 
 
 @pytest.mark.parametrize("interpolation", INTERPOLATIONS)
-def test_number_of_threads_does_not_matter(interpolation, many_threads):
-    src, ptr = ragged(num_slices=11)
+@pytest.mark.parametrize("name", ON_CPU)
+def test_number_of_threads_does_not_matter(name, interpolation, many_threads):
+    src, ptr = ragged([*SIZES, 300, 5000], num_slices=37)
     torch.set_num_threads(1)
-    expected = run(src, ptr, 5, interpolation)
+    expected = run(src, ptr, 5, interpolation, name)
     for num_threads in (2, 4):
         torch.set_num_threads(num_threads)
         for _ in range(5):
-            assert_same(run(src, ptr, 5, interpolation), expected)
+            assert_same(run(src, ptr, 5, interpolation, name), expected)
     assert torch.get_num_threads() == 4
 
 
@@ -251,12 +270,14 @@ def test_errors_in_threads_are_raised(many_threads, monkeypatch):
         segment_quantile(src, ptr, 5)
 
 
-def test_many_callers_at_once(many_threads):
+@pytest.mark.parametrize("name", ON_CPU)
+def test_many_callers_at_once(name, many_threads, monkeypatch):
     batches = [ragged(SIZES[i % 5 :], num_slices=5 + i, seed=i) for i in range(8)]
-    expected = [run(*batch, 5, "linear", "numpy") for batch in batches]
+    expected = [run(*batch, 5, "linear", name) for batch in batches]
+    # The choice of a backend is one for all threads.
+    monkeypatch.setattr(module, "_forced", name)
 
     def work(i: int):
-        # The choice of a backend is one for all threads; by default it is numpy here.
         src, ptr = batches[i % 8]
         src = src.clone().requires_grad_()
         out = segment_quantile(src, ptr, 5)
@@ -269,18 +290,19 @@ def test_many_callers_at_once(many_threads):
             assert_same(result, expected[i % 8][1:3])
 
 
-def _in_child(queue, src, ptr):
-    queue.put([x.numpy() for x in run(src, ptr, 5, "linear")])
+def _in_child(queue, src, ptr, name):
+    queue.put([x.numpy() for x in run(src, ptr, 5, "linear", name)])
 
 
-def test_use_after_fork(many_threads):
+@pytest.mark.parametrize("name", ON_CPU)
+def test_use_after_fork(name, many_threads):
     src, ptr = ragged(num_slices=11)
-    expected = run(src, ptr, 5, "linear")
+    expected = run(src, ptr, 5, "linear", name)
     context = multiprocessing.get_context("fork")
     queue = context.SimpleQueue()
-    child = context.Process(target=_in_child, args=(queue, src, ptr), daemon=True)
+    child = context.Process(target=_in_child, args=(queue, src, ptr, name), daemon=True)
     child.start()
-    child.join(timeout=60)
+    child.join(timeout=300)
     hangs = child.is_alive()
     if hangs:
         child.kill()
@@ -289,28 +311,28 @@ def test_use_after_fork(many_threads):
     assert_same([torch.from_numpy(x) for x in queue.get()], expected)
 
 
-def test_backend():
+def test_backend(monkeypatch):
     src, ptr = ragged()
     used = []
-    for name in BACKENDS:
-        original = module.BACKENDS[name]
+    original = module._module
 
-        class Spy:
-            @staticmethod
-            def quantile(*args, name=name, original=original):
-                used.append(name)
-                return original.quantile(*args)
+    def spy(name):
+        used.append(name)
+        return original(name)
 
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setitem(module.BACKENDS, name, Spy)
-            segment_quantile(src, ptr, 3)  # numpy by default
-            segment_quantile(src.double(), ptr, 3)  # torch by default
-            with backend(name):
+    monkeypatch.setattr(module, "_module", spy)
+    segment_quantile(src, ptr, 3)  # numba by default
+    segment_quantile(src.double(), ptr, 3)  # torch by default
+    for name in ON_CPU:
+        with backend(name):
+            segment_quantile(src, ptr, 3)
+            with backend("torch"):
                 segment_quantile(src, ptr, 3)
-                with backend("torch"):
-                    segment_quantile(src, ptr, 3)
-                segment_quantile(src, ptr, 3)
-    assert used == ["numpy"] * 3 + ["torch"] * 4
+            segment_quantile(src, ptr, 3)
+    monkeypatch.setattr(module, "_HAS_NUMBA", False)
+    segment_quantile(src, ptr, 3)  # the next best
+    expected = ["numba", "torch", "numba", "torch", "numba", "numpy", "torch", "numpy"]
+    assert used == [*expected, "numpy"]
     assert module._forced is None
 
 
@@ -322,7 +344,7 @@ def test_backend_is_restored_after_an_error():
 
 def test_backend_that_cannot_run(monkeypatch):
     src, ptr = ragged()
-    with pytest.raises(ValueError, match=r"one of \['numpy', 'torch'\] \(got 'cuda'\)"):
+    with pytest.raises(ValueError, match=r"one of .*'torch'.* \(got 'cuda'\)"):
         backend("cuda").__enter__()
     message = r"'numpy' backend handles .*torch.float64 on 'cpu'.*convert 'src'"
     with backend("numpy"), pytest.raises(ValueError, match=message):
@@ -331,7 +353,10 @@ def test_backend_that_cannot_run(monkeypatch):
     message = rf"numpy 2.0 or later \(got {np.__version__}\): upgrade"
     with pytest.raises(ValueError, match=message):
         backend("numpy").__enter__()
-    # Unless it is asked for, the other one takes its place.
+    monkeypatch.setattr(module, "_HAS_NUMBA", False)
+    with pytest.raises(ValueError, match=r"pip install \"gswe-pyg\[fast\]\""):
+        backend("numba").__enter__()
+    # Unless it is asked for, another one takes its place.
     assert module._choose_backend(src) == "torch"
 
 
@@ -343,6 +368,128 @@ def test_more_elements_than_a_key_has_room_for(monkeypatch):
         message = rf"at most {len(src) - 1} elements \(got {len(src)}\): use"
         with pytest.raises(ValueError, match=message):
             segment_quantile(src.requires_grad_(), ptr, 3)
+
+
+@pytest.mark.parametrize("interpolation", ["linear", "barycentric"])
+def test_more_nodes_than_a_key_has_room_for(interpolation, monkeypatch):
+    src, ptr = ragged()
+    monkeypatch.setattr(numba_backend, "_MAX_NODES", 63)
+    with backend("numba"):
+        segment_quantile(src, ptr, 3, interpolation)
+        message = r"at most 63 elements \(got 64\): use"
+        with pytest.raises(ValueError, match=message):
+            segment_quantile(src.requires_grad_(), ptr, 3, interpolation)
+
+
+SPECIAL_VALUES = [torch.nan, -torch.inf, torch.inf, -0.0, 0.0, 1.0, -1.0, 1e-45, -3e38]
+
+
+@pytest.mark.parametrize("by_network", [True, False])
+def test_numba_sorts_every_size(by_network, monkeypatch):
+    """All sorted values, and all places: with as many points as elements."""
+    if not by_network:
+        monkeypatch.setattr(numba_backend, "_NETWORK_NODES", 0)
+    generator = torch.Generator().manual_seed(0)
+    for size in [*range(301), 511, 513, 1000, 2049]:
+        src = torch.randn(size, 19, generator=generator)
+        # Few values and many ties in one half, special values all over.
+        src[:, ::2] = src[:, ::2].round()
+        special = torch.tensor(SPECIAL_VALUES)
+        chosen = torch.randint(len(special), src.shape, generator=generator)
+        is_special = torch.rand(src.shape, generator=generator) < 0.2
+        src = torch.where(is_special, special[chosen], src)
+        ptr = torch.tensor([0, size])
+        num_points = max(size, 1)
+        out, _ = numba_backend.quantile(src, ptr, num_points, "step", False)
+        if size == 0:
+            assert not out.any()
+            continue
+        expected = np.sort(src.numpy(), axis=0).T
+        np.testing.assert_array_equal(out[0].numpy(), expected)
+        again, order = numba_backend.quantile(src, ptr, num_points, "step", True)
+        np.testing.assert_array_equal(again[0].numpy(), expected)
+        _, expected = torch_backend.quantile(src, ptr, num_points, "step", True)
+        assert order.equal(expected)
+
+
+@pytest.mark.parametrize("num_slices", [1, 3, 15, 16, 17, 64])
+@pytest.mark.parametrize("interpolation", INTERPOLATIONS)
+def test_blocks_of_slices(interpolation, num_slices, monkeypatch):
+    src, ptr = ragged(num_slices=num_slices)
+    expected = run(src, ptr, 9, interpolation, "torch")
+    actual = run(src, ptr, 9, interpolation, "numba")
+    assert_same(actual, expected, exact=False)
+    # A slice has the same bits whatever is beside it, and in whatever layout.
+    alone = run(src[:, -1:], ptr, 9, interpolation, "numba")
+    assert_same([alone[0], alone[1]], [actual[0][:, -1:], actual[1][:, -1:]])
+    by_slices = run(src.t().contiguous().t(), ptr, 9, interpolation, "numba")
+    assert_same(by_slices, actual)
+    wide = src.repeat(1, 2)[:, :num_slices]
+    assert_same(run(wide, ptr, 9, interpolation, "numba"), actual)
+    # Graphs of all sizes by numpy's sort, some slices at a time.
+    monkeypatch.setattr(numba_backend, "_NETWORK_NODES", 4)
+    monkeypatch.setattr(numba_backend, "_BLOCK", 20)
+    assert_same(run(src, ptr, 9, interpolation, "numba"), actual)
+    monkeypatch.setattr(numba_backend, "_TABLE_ROWS", 0)
+    assert_same(run(src, ptr, 9, interpolation, "numba"), actual)
+
+
+@pytest.mark.parametrize("name", ON_CPU)
+def test_graph_has_the_same_bits_in_every_batch(name):
+    src, ptr = ragged([*SIZES, 700], num_slices=21)
+    for interpolation in INTERPOLATIONS:
+        whole = run(src, ptr, 6, interpolation, name)[0]
+        for i, (start, end) in enumerate(pairwise(ptr.tolist())):
+            alone = torch.tensor([0, end - start])
+            with backend(name):
+                out = segment_quantile(src[start:end], alone, 6, interpolation)
+            assert out[0].equal(whole[i])
+
+
+def test_parts_cover_everything_once():
+    for sizes in ([3] * 100, [1, 5000, 0, 7], [0, 9, 0], [40]):
+        for num_slices in (1, 16, 40):
+            ptr = torch.tensor([0, *sizes]).cumsum(0)
+            batch = numba_backend._Batch(ptr, num_slices, 4, "linear")
+            for batch.num_threads in (1, 2, 5):
+                seen = np.zeros((len(sizes), num_slices), dtype=int)
+                for first, last, start, end in batch.parts():
+                    seen[first:last, start:end] += 1
+                assert (seen == 1).all()
+
+
+READ_ONLY = """
+import sys
+from numba.core import caching
+
+# As if neither the package nor the home directory could be written to.
+for locator in caching.CacheImpl._locator_classes:
+    locator.from_function = classmethod(lambda cls, function, path: None)
+import torch
+from gswe_pyg.ops import segment_quantile
+assert "numba" in sys.modules and "gswe_pyg.ops.numba_backend" not in sys.modules
+print(segment_quantile(torch.tensor([[2.0], [1.0]]), torch.tensor([0, 2]), 2).tolist())
+assert "gswe_pyg.ops.numba_backend" in sys.modules
+"""
+
+
+def test_no_place_to_keep_compiled_code():
+    process = subprocess.run(
+        [sys.executable, "-c", READ_ONLY],
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert process.returncode == 0, process.stderr
+    assert process.stdout == "[[[1.0, 2.0]]]\n"
+
+
+def test_numba_is_imported_late():
+    script = "import sys, gswe_pyg; print('numba' in sys.modules)"
+    process = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert process.stdout == "False\n"
 
 
 SCRIPT = """
@@ -362,6 +509,7 @@ except ValueError as error:
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
+        ("numba", "[[[1.0, 2.0]]]\nThe 'numba' backend handles"),
         ("numpy", "[[[1.0, 2.0]]]\nThe 'numpy' backend handles"),
         ("cuda", "The backend ('name', or GSWE_PYG_BACKEND in the environment) must"),
     ],
