@@ -12,16 +12,16 @@ In a config for graph-level tasks, write
 and import :obj:`gswe_pyg.graphgym` before the config is read.
 """
 
-try:
-    import pytorch_lightning  # noqa: F401
-    import yacs  # noqa: F401
-except ImportError as error:
-    raise ImportError(
-        f"GraphGym needs a package that is missing ({error}): run 'pip install "
-        f"gswe-pyg[graphgym]'"
-    ) from error
+import importlib.util
 
-from gswe_pyg.graphgym.config import add_gswe_config
-from gswe_pyg.graphgym.head import GSWEGraphHead
+for names in (("yacs",), ("pytorch_lightning", "lightning")):
+    if not any(importlib.util.find_spec(name) for name in names):
+        raise ImportError(
+            f"GraphGym needs the package {names[0]!r}: run 'pip install "
+            f"gswe-pyg[graphgym]'"
+        )
+
+from gswe_pyg.graphgym.config import add_gswe_config  # noqa: E402
+from gswe_pyg.graphgym.head import GSWEGraphHead  # noqa: E402
 
 __all__ = ["GSWEGraphHead", "add_gswe_config"]

@@ -71,7 +71,8 @@ class _Batch:
         bounds = np.unique([0, *bounds, self.num_graphs]).tolist()
         for first, last in pairwise(bounds):
             # A graph of many shares is cut by slices.
-            num_cuts = -(-int(self.ptr[last] - self.ptr[first]) // (2 * share))
+            num_elements = int(self.ptr[last] - self.ptr[first])
+            num_cuts = max(1, -(-num_elements // (2 * share)))
             num_blocks = -(-self.num_slices // LANES)
             step = LANES * -(-num_blocks // num_cuts)
             for start in range(0, self.num_slices, step):

@@ -2,7 +2,6 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from importlib.util import find_spec
 from types import ModuleType
 
 import numpy as np
@@ -15,7 +14,12 @@ from gswe_pyg.ops.interpolation import INTERPOLATIONS
 
 BACKENDS = ("numba", "numpy", "torch")
 
-_HAS_NUMBA = find_spec("numba") is not None
+try:
+    import numba  # PyG has done so already, where it is installed
+except ImportError:  # or one that does not fit this numpy
+    numba = None
+
+_HAS_NUMBA = numba is not None
 
 # numpy sorts with SIMD instructions on all common processors since its version 2.0.
 _NUMPY_IS_FAST = int(np.__version__.split(".")[0]) >= 2
@@ -115,7 +119,7 @@ def _known_backend(name: str) -> str:
         )
     if name == "numba" and not _HAS_NUMBA:
         raise ValueError(
-            "The 'numba' backend needs numba, which is not installed: use "
+            "The 'numba' backend needs numba, which cannot be imported: use "
             "'pip install \"gswe-pyg[fast]\"' or the 'numpy' backend"
         )
     if name == "numpy" and not _NUMPY_IS_FAST:

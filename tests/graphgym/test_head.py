@@ -1,3 +1,6 @@
+import importlib
+import importlib.util
+
 import pytest
 import torch
 from torch_geometric.data import Batch, Data
@@ -209,3 +212,15 @@ def test_the_group_is_there_whenever_defaults_are_set():
     cfg.gswe.points = 99
     set_cfg(cfg)
     assert cfg.gswe.points == 8
+
+
+@pytest.mark.parametrize("missing", ["yacs", "pytorch_lightning"])
+def test_names_the_missing_package(monkeypatch, missing):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util,
+        "find_spec",
+        lambda name: None if name in (missing, "lightning") else find(name),
+    )
+    with pytest.raises(ImportError, match=f"needs the package '{missing}'"):
+        importlib.reload(gswe_pyg.graphgym)
