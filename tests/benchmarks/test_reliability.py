@@ -99,7 +99,7 @@ def test_drift_is_noticed(monkeypatch):
         assert found[f"points of '{name}'"] == (name == "torch")
 
 
-@pytest.mark.parametrize("way", ["threads", "loader fork"])
+@pytest.mark.parametrize("way", ["threads", "loader fork", "fork 1"])
 def test_threads_and_workers(way):
     settings = {key: processes.SMALL[key] for key in ("calls", "nodes", "slices")}
     assert processes.count_wrong(way, threads=2, seed=0, **settings) == 0
