@@ -24,8 +24,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--fast", action="store_true", help="one epoch")
     args = parser.parse_args()
+    epochs = 1 if args.fast else args.epochs
 
+    print(f"{epochs} epochs each, seed {args.seed}")
     seed_everything(args.seed)
     dataset = FakeDataset(200, avg_num_nodes=20, num_classes=4)
     loader = DataLoader(dataset, batch_size=32, shuffle=True)
@@ -51,7 +54,7 @@ def main() -> None:
             data = next(iter(loader))
             print(summary(model, data.x, data.edge_index, data.batch, max_depth=1))
         optimizer = torch.optim.Adam(model.parameters(), lr=0.005)
-        for _ in range(args.epochs):
+        for _ in range(epochs):
             total = 0.0
             for data in loader:
                 out = model(
@@ -61,7 +64,7 @@ def main() -> None:
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
-                total += float(loss) * data.num_graphs
+                total += float(loss.detach()) * data.num_graphs
         print(f"{name:<9} training loss {total / len(dataset):.3f}")
 
 

@@ -39,7 +39,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--fast", action="store_true", help="two epochs")
     args = parser.parse_args()
+    epochs = 2 if args.fast else args.epochs
 
     logging.disable(logging.WARNING)  # GraphGym tells which defaults it changes
     with tempfile.TemporaryDirectory() as folder:
@@ -52,16 +54,17 @@ def main() -> None:
     dataset = FakeDataset(200, avg_num_nodes=20, num_classes=4)
     model = create_model(dim_in=dataset.num_features, dim_out=dataset.num_classes)
     print(model.post_mp.readout)
+    print(f"{epochs} epochs, seed {args.seed}")
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-    for epoch in range(1, args.epochs + 1):
+    for epoch in range(1, epochs + 1):
         total = 0.0
         for batch in DataLoader(dataset, batch_size=32, shuffle=True):
             loss, _ = compute_loss(*model(batch))
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-            total += float(loss) * batch.num_graphs
-        if epoch % 5 == 0 or epoch == args.epochs:
+            total += float(loss.detach()) * batch.num_graphs
+        if epoch % 5 == 0 or epoch == epochs:
             print(f"epoch {epoch:>3}: loss {total / len(dataset):.3f}")
 
 
