@@ -299,6 +299,7 @@ def _remember_quantile(ctx, inputs, output):
     _, ptr, *ctx.options, _, ctx.backend = inputs
     ctx.save_for_backward(output[1], ptr)
     ctx.mark_non_differentiable(output[1])
+    ctx.set_materialize_grads(False)  # or zeros are made for the order
 
 
 def _quantile_backward(ctx, grad, _):
