@@ -303,6 +303,8 @@ def _remember_quantile(ctx, inputs, output):
 
 
 def _quantile_backward(ctx, grad, _):
+    if grad is None:
+        return None, None, None, None, None, None
     order, ptr = ctx.saved_tensors
     grad_src = _adjoint(grad, order, ptr, *ctx.options, ctx.backend)
     return grad_src, None, None, None, None, None
