@@ -299,9 +299,12 @@ def _remember_quantile(ctx, inputs, output):
     _, ptr, *ctx.options, _, ctx.backend = inputs
     ctx.save_for_backward(output[1], ptr)
     ctx.mark_non_differentiable(output[1])
+    ctx.set_materialize_grads(False)  # or zeros are made for the order
 
 
 def _quantile_backward(ctx, grad, _):
+    if grad is None:
+        return None, None, None, None, None, None
     order, ptr = ctx.saved_tensors
     grad_src = _adjoint(grad, order, ptr, *ctx.options, ctx.backend)
     return grad_src, None, None, None, None, None
