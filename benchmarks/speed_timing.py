@@ -78,9 +78,8 @@ def _time_rounds(
 ) -> dict[str, list[float]]:
     turns, seconds = {}, {}
     for name, readout in readouts.items():
-        warm_up = _time(name, readout, batches[-1], train)
-        if warm_up < 0.5:
-            warm_up = _time(name, readout, batches[-2], train)
+        # The first call may have to compile.
+        warm_up = min(_time(name, readout, batch, train) for batch in batches[-2:])
         turns[name] = max(min(3, rounds), min(rounds, int(budget / warm_up)))
         seconds[name] = []
         if warm_up > MAX_SECONDS:

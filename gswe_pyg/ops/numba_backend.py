@@ -27,8 +27,9 @@ _NETWORK_NODES = 4096
 # What a key has room for.
 _MAX_NODES = 1 << PLACE_BITS
 
-# Fewer elements than this are not worth a second thread.
-_WORTH_THREADS = 1 << 18
+# Fewer elements than this are not worth a second thread: where PyTorch's own threads
+# have just been at work, somewhat fewer took longer with two than with one.
+_WORTH_THREADS = 1 << 19
 
 # Elements of a block of a large graph that are sorted in one call.
 _BLOCK = 1 << 16
@@ -49,7 +50,7 @@ class _Batch:
         self.num_slices = num_slices
         self.num_points = num_points
         self.in_double = interpolation == "barycentric"  # sums of many values
-        self.sizes = np.diff(self.ptr)
+        self.sizes = self.ptr[1:] - self.ptr[:-1]
         self.rows, self.terms = _rows_and_terms(self.sizes, num_points, interpolation)
         self.num_threads = 1
         if self.num_elements * num_slices >= _WORTH_THREADS:
@@ -64,7 +65,7 @@ class _Batch:
         if self.num_threads == 1:
             yield Part(0, self.num_graphs, 0, self.num_slices)
             return
-        num_parts = 8 * self.num_threads
+        num_parts = 4 * self.num_threads
         share = self.num_elements // num_parts + 1
         shares = np.arange(1, num_parts) * share
         bounds = np.searchsorted(self.ptr, shares).clip(max=self.num_graphs)
@@ -194,10 +195,10 @@ def quantile(
             flat_order,
         )
 
-    large = _parts_of_large(batch)
-    if large:
+    if largest > _NETWORK_NODES:
+        large = _parts_of_large(batch)
         for_each(sort_by_numpy, large, batch.num_threads, caller_works=True)
-    if len(large) == 0 or (batch.sizes <= _NETWORK_NODES).any():
+    if largest <= _NETWORK_NODES or (batch.sizes <= _NETWORK_NODES).any():
         for_each(sort_by_network, batch.parts(), batch.num_threads, caller_works=True)
     return out.to(src.dtype), order
 

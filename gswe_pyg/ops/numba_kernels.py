@@ -21,6 +21,9 @@ from numba.np.arrayobj import make_array
 
 LANES = 16
 
+# Points that are written at once.
+TILE = 4
+
 PLACE_BITS = 30
 
 # Makes all keys with places positive, and as floats neither denormal nor infinite.
@@ -259,6 +262,40 @@ def _scaled(is_added: bool):
 _set_scaled, _add_scaled = _scaled(False), _scaled(True)
 
 
+@intrinsic
+def _transpose(typing_context, points, at, out, to, stride):
+    """Some rows of points as columns, which begin ``stride`` apart."""
+
+    def generate(context, builder, signature, arguments):
+        source = _Array(context, builder, signature.args[0], arguments[0])
+        target = _Array(context, builder, signature.args[2], arguments[2])
+        rows = []
+        for row in range(TILE):
+            shift = ir.Constant(arguments[1].type, row * LANES)
+            value = source.load(builder.add(arguments[1], shift))
+            if source.lane != target.lane:
+                value = builder.fptrunc(value, _vector(target.lane))
+            rows.append(value)
+        # Two by two, until all lie in one vector.
+        while len(rows) > 1:
+            count = 2 * rows[0].type.count
+            indices = ir.Constant(ir.VectorType(_INT32, count), list(range(count)))
+            rows = [
+                builder.shuffle_vector(a, b, indices)
+                for a, b in zip(rows[::2], rows[1::2], strict=True)
+            ]
+        to = arguments[3]
+        for lane in range(LANES):
+            picked = [row * LANES + lane for row in range(TILE)]
+            indices = ir.Constant(ir.VectorType(_INT32, TILE), picked)
+            target.store(builder.shuffle_vector(rows[0], rows[0], indices), to)
+            to = builder.add(to, arguments[4])
+        return context.get_dummy_value()
+
+    signature = types.void(points, types.intp, out, types.intp, types.intp)
+    return signature, generate
+
+
 # Parts of the kernels #################################################################
 
 
@@ -329,6 +366,14 @@ def _halve(keys, start, stop):
     for first in range(start, stop - 8, 16):
         for row in range(first, first + 8):
             _exchange(keys, (row * LANES, (row + 8) * LANES))
+
+
+@_inlined
+def _lanes_of_block(block, part):
+    """The first slice and the width of a block: a full one, if need be by doing some
+    slices of the block before it once more."""
+    first = max(part.first_slice, min(block, part.last_slice - LANES))
+    return first, min(LANES, part.last_slice - first)
 
 
 @_inlined
@@ -406,8 +451,11 @@ def _finish(values, terms, row, num_points, in_double, points, sums, width, out,
 @_inlined
 def _write(points, num_points, width, out, at):
     """Points ``[num_points, LANES]`` to ``[width, num_points]``."""
+    num_tiled = num_points // TILE * TILE if width == LANES else 0
+    for m in range(0, num_tiled, TILE):
+        _transpose(points, m * LANES, out, at + m, num_points)
     for lane in range(width):
-        for m in range(num_points):
+        for m in range(num_tiled, num_points):
             out[at + lane * num_points + m] = points[m * LANES + lane]
 
 
@@ -438,8 +486,8 @@ def quantile(
         size = ptr[graph + 1] - start
         if num_key_rows(size) * LANES > len(keys):
             continue
-        for first in range(part.first_slice, part.last_slice, LANES):
-            width = min(LANES, part.last_slice - first)
+        for block in range(part.first_slice, part.last_slice, LANES):
+            first, width = _lanes_of_block(block, part)
             to = (graph * num_slices + first) * num_points
             if size == 0:
                 out[to : to + width * num_points] = 0
@@ -523,8 +571,8 @@ def apply(src, num_slices, ptr, rows, terms, num_points, in_double, part, out, o
     for graph in range(part.first_graph, part.last_graph):
         start, row = ptr[graph], rows[graph]
         is_empty = ptr[graph + 1] == start
-        for first in range(part.first_slice, part.last_slice, LANES):
-            width = min(LANES, part.last_slice - first)
+        for block in range(part.first_slice, part.last_slice, LANES):
+            first, width = _lanes_of_block(block, part)
             to = (graph * num_slices + first) * num_points
             if is_empty:
                 out[to : to + width * num_points] = 0
@@ -550,8 +598,8 @@ def adjoint(grad, num_slices, ptr, rows, terms, num_points, part, out, order):
         if size == 0:
             continue
         num_used = terms.first_used[row + 1] - terms.first_used[row]
-        for first in range(part.first_slice, part.last_slice, LANES):
-            width = min(LANES, part.last_slice - first)
+        for block in range(part.first_slice, part.last_slice, LANES):
+            first, width = _lanes_of_block(block, part)
             at = (graph * num_slices + first) * num_points
             for lane in range(width):
                 for m in range(num_points):

@@ -7,6 +7,7 @@ from types import ModuleType
 import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 from torch.nn import Parameter
 
 from gswe_pyg.ops import numpy_backend, torch_backend
@@ -371,9 +372,20 @@ def _operator(
             isinstance(arg, Tensor) and type(arg) not in (Tensor, Parameter)
             for arg in args
         )
-        return operator(*args) if is_traced else direct(*args)
+        if is_traced:
+            return operator(*args)
+        return direct(*args) if _is_differentiated(args) else kernel(*args)
 
     return call
+
+
+def _is_differentiated(args: tuple) -> bool:
+    # Tangents of forward mode have no mark on the tensor, but a level that is entered.
+    if forward_ad._current_level >= 0:
+        return True
+    return torch.is_grad_enabled() and any(
+        isinstance(arg, Tensor) and arg.requires_grad for arg in args
+    )
 
 
 _quantile = _operator(
