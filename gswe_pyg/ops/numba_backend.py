@@ -51,7 +51,10 @@ class _Batch:
         self.num_points = num_points
         self.in_double = interpolation == "barycentric"  # sums of many values
         self.sizes = self.ptr[1:] - self.ptr[:-1]
-        self.rows, self.terms = _rows_and_terms(self.sizes, num_points, interpolation)
+        self.largest = int(self.sizes.max(initial=0))
+        self.rows, self.terms = _rows_and_terms(
+            self.sizes, self.largest, num_points, interpolation
+        )
         self.num_threads = 1
         if self.num_elements * num_slices >= _WORTH_THREADS:
             self.num_threads = torch.get_num_threads()
@@ -82,11 +85,10 @@ class _Batch:
 
 
 def _rows_and_terms(
-    sizes: np.ndarray, num_points: int, interpolation: str
+    sizes: np.ndarray, largest: int, num_points: int, interpolation: str
 ) -> tuple[np.ndarray, Terms]:
     """The terms of the sizes that occur, and the row of each graph in them."""
-    largest = int(sizes.max(initial=1))
-    num_rows = 1 << (largest - 1).bit_length()
+    num_rows = 1 << max(0, largest - 1).bit_length()
     if num_rows <= _TABLE_ROWS and num_rows * num_points <= _TABLE_ENTRIES:
         return sizes - 1, _table(num_rows, num_points, interpolation)
     distinct, rows = np.unique(np.maximum(sizes, 1), return_inverse=True)
@@ -141,7 +143,7 @@ def quantile(
     came from, for each slice. Memory that is not needed is not touched.
     """
     batch = _Batch(ptr, src.shape[1], num_points, interpolation)
-    largest = int(batch.sizes.max(initial=0))
+    largest = batch.largest
     if with_order and largest > _MAX_NODES:
         raise ValueError(
             f"The 'numba' backend differentiates through graphs of at most "
@@ -151,13 +153,13 @@ def quantile(
     if batch.is_empty:
         return _zeros(src, batch), order
     out = _new_points(batch)
-    key_dtype = torch.int64 if with_order else torch.int32
+    key_dtype = np.int64 if with_order else np.int32
     bits = _flat(src).view(np.int32)
     flat_out, flat_order = out.numpy().reshape(-1), order.numpy().reshape(-1)
     num_keys = LANES * num_key_rows(min(largest, _NETWORK_NODES))
 
     def sort_by_network(part: Part) -> None:
-        keys = torch.zeros(num_keys, dtype=key_dtype).numpy()
+        keys = np.empty(num_keys, key_dtype)
         kernels.quantile(
             bits,
             batch.num_slices,
@@ -175,7 +177,7 @@ def quantile(
     def sort_by_numpy(part: Part) -> None:
         graph, _, first, last = part
         start, size = int(batch.ptr[graph]), int(batch.sizes[graph])
-        keys = torch.empty(last - first, size, dtype=key_dtype).numpy()
+        keys = np.empty((last - first, size), key_dtype)
         flat_keys = keys.reshape(-1)
         kernels.pack(bits, batch.num_slices, start, size, first, len(keys), flat_keys)
         keys.sort(axis=-1)
