@@ -45,7 +45,7 @@ def render(results: Path) -> str:
 
 
 def _accuracies(results: Path) -> str:
-    """A column for each data set with records and each loss."""
+    """A column for each data set and loss on which GSWE has records."""
     header, columns, notes = ["readout"], [list(LEARNED)], []
     for name, label in DATASETS.items():
         path = results / f"{name}.jsonl"
@@ -53,24 +53,41 @@ def _accuracies(results: Path) -> str:
         if not found:
             continue
         cells = Cells(_largest_protocol(found))
-        counts = set()
+        counts = []
         for loss in cells.losses:
+            by_readout = {
+                readout: cells.accuracies(
+                    readout, loss, 1 if readout == "mean" else POINTS
+                )
+                for readout in LEARNED.values()
+            }
+            if not by_readout["gswe_linear"]:
+                continue
+            seeds = _common_seeds(by_readout)
             header.append(f"{label}, {LOSS_LABELS.get(loss, loss)}")
-            columns.append([])
-            for readout in LEARNED.values():
-                points = 1 if readout == "mean" else POINTS
-                values = list(cells.accuracies(readout, loss, points).values())
-                columns[-1].append(mean_and_deviation(values) if values else NONE)
-                counts |= {len(values)} - {0}
-        spread = "-".join(map(str, sorted({min(counts), max(counts)})))
-        notes.append(f"{label} {spread}")
+            columns.append([_cell(values, seeds) for values in by_readout.values()])
+            counts.append(len(seeds))
+        if counts:
+            spread = "-".join(map(str, sorted({min(counts), max(counts)})))
+            notes.append(f"{label} {spread}")
     legend = (
         f"Accuracy of the nearest neighbour in % after learning without labels, with "
-        f"{POINTS} points or seeds: mean ± standard deviation over seeds, of which "
-        f"there are: {', '.join(notes)}."
+        f"{POINTS} points or seeds: mean ± standard deviation over the seeds that all "
+        f"readouts have, of which there are: {', '.join(notes)}."
     )
     rows = [list(row) for row in zip(*columns, strict=True)]
+    rows = [row for row in rows if set(row[1:]) != {NONE}]
     return f"{markdown(header, rows)}\n\n{legend}"
+
+
+def _common_seeds(by_readout: dict[str, dict[int, float]]) -> set[int]:
+    """Where some seeds are easier than others, only the same ones compare."""
+    return set.intersection(*(set(found) for found in by_readout.values() if found))
+
+
+def _cell(accuracies: dict[int, float], seeds: set[int]) -> str:
+    values = [value for seed, value in accuracies.items() if seed in seeds]
+    return mean_and_deviation(values) if values else NONE
 
 
 def _costs(speed: dict[str, Any]) -> str:
