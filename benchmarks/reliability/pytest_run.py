@@ -31,11 +31,9 @@ def run_tests(paths: list[str], options: list[str], timeout: float) -> TestRun:
     failed = _count(text, "failed") + _count(text, "error")
     if process.returncode != 0 and failed == 0:
         failed = 1  # nothing was collected, or worse
-    cases = sum(
-        int(number)
-        for line in re.findall(r".*passing examples.*", text)
-        for number in re.findall(r"(\d+) (?:passing|failing)", line)
-    )
+    # "25 passing, 0 failing, and 1 invalid test cases"; once, "25 passing examples".
+    found = re.findall(r"(\d+) passing(?: \w+)?, (\d+) failing", text)
+    cases = sum(int(number) for pair in found for number in pair)
     seconds = os.times().elapsed - start
     tail = text[-3000:] if failed else ""
     return TestRun(_count(text, "passed"), failed, cases, seconds, tail)

@@ -272,3 +272,18 @@ def test_every_part_can_be_reported():
         assert part.TITLE
         assert part.ABOUT.endswith(".")
         assert part.FULL.keys() >= part.SMALL.keys()
+
+
+def test_generated_cases_are_counted(monkeypatch):
+    output = (
+        "  - 25 passing, 0 failing, and 1 invalid test cases\n"
+        "  - 20 passing examples, 1 failing examples, 0 invalid examples\n"
+        "1 failed, 13 passed, 3 warnings in 28.79s"
+    )
+
+    def run(*_, **__):
+        return subprocess.CompletedProcess([], 1, stdout=output)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    found = run_tests(["tests"], [], timeout=1)
+    assert (found.passed, found.failed, found.cases) == (13, 1, 46)
