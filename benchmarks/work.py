@@ -1,5 +1,6 @@
 """Does the runs of a plan, alone or together with other processes."""
 
+import gc
 import multiprocessing
 import os
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+import torch.distributed as dist
 from lightning_fabric import Fabric
 
 from benchmarks import provenance
@@ -53,6 +55,7 @@ def _work_alone(plan: Plan) -> None:
     fabric = launch(plan)
     if fabric.global_rank > 0:
         _work(plan, fabric, Silent())
+        _leave_group()
         return
     done = len(plan.runs) - len(_missing(plan))
     bars = Bars(plan.name, len(plan.runs), done)
@@ -60,6 +63,14 @@ def _work_alone(plan: Plan) -> None:
         _work(plan, fabric, bars.listener())
     finally:
         bars.close()
+    _leave_group()
+
+
+def _leave_group() -> None:
+    """Ends the group of a data-parallel run before Python ends, as PyTorch asks for."""
+    if dist.is_available() and dist.is_initialized():
+        gc.collect()  # models, which must not outlive the group
+        dist.destroy_process_group()
 
 
 def launch(plan: Plan) -> Fabric:

@@ -1,5 +1,6 @@
 """Two processes learn what one does."""
 
+import gc
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -148,7 +149,10 @@ def _worker(rank: int, folder: str, steps: int, sets: int, seed: int) -> None:
                     x, ptr, _ = join(batch(0, sets, getattr(torch, precision), seed))
                     content = {"state_dict": model.module.state_dict()}
                     torch.save(content | {"out": model.module(x, ptr).detach()}, path)
+                del model
     finally:
+        # What outlives the group waits for a thread that may wait for the interpreter.
+        gc.collect()
         dist.destroy_process_group()
 
 
