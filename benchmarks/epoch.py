@@ -13,7 +13,6 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -69,11 +68,7 @@ def main(argv: list[str]) -> int:
     bystanders = Bystanders()
     result = {
         **measure(dataset, arguments.seed, arguments.steps),
-        "threads": torch.get_num_threads(),
-        "busy": round(bystanders.share(), 3),
-        "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "commit": provenance.commit(),
-        "versions": provenance.versions(),
+        **provenance.of_measurement(bystanders.share()),
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(result, indent=1) + "\n")

@@ -6,7 +6,6 @@ import random
 import sys
 import time
 from collections.abc import Callable
-from datetime import datetime, timezone
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -148,11 +147,7 @@ def measure(num_nodes: int, rounds: int, seed: int) -> dict[str, Any]:
         "channels": CHANNELS,
         "points": POINTS,
         "seed": seed,
-        "threads": torch.get_num_threads(),
-        "busy": round(bystanders.share(), 3),
-        "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "commit": provenance.commit(),
-        "versions": provenance.versions(),
+        **provenance.of_measurement(bystanders.share()),
         "records": [
             {
                 "order": order,

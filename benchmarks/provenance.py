@@ -2,9 +2,13 @@
 
 import platform
 import subprocess
+from datetime import datetime, timezone
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
+
+import torch
 
 import gswe_pyg
 
@@ -29,6 +33,18 @@ def commit() -> str | None:
     except (OSError, subprocess.CalledProcessError):
         return None  # an installed copy, outside a repository
     return f"{head}-dirty" if changed else head
+
+
+def of_measurement(busy: float) -> dict[str, Any]:
+    """What belongs to times and memory; ``busy`` is the share of the processors that
+    others took."""
+    return {
+        "threads": torch.get_num_threads(),
+        "busy": round(busy, 3),
+        "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "commit": commit(),
+        "versions": versions(),
+    }
 
 
 def _git(*arguments: str) -> str:

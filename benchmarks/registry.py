@@ -157,6 +157,3 @@ EXPERIMENTS: Registry = Registry(
     supervised="benchmarks.experiments.supervised",
     graphs="benchmarks.experiments.graphs",
 )
-
-Backbone = Callable[[int], torch.nn.Module]
-Readout = Callable[[int, int, int], Aggregation]

@@ -5,7 +5,6 @@ import json
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -132,10 +131,7 @@ def _write(
     results = _read(path) if path.exists() else {}
     results[part] = {
         "seed": seed,
-        "threads": torch.get_num_threads(),
-        "busy": round(busy, 3),
-        "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "commit": provenance.commit(),
+        **provenance.of_measurement(busy),
         "versions": provenance.versions() | _peer_versions(),
         "records": records,
     }

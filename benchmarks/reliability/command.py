@@ -3,12 +3,9 @@ import importlib
 import json
 import sys
 import time
-from datetime import datetime, timezone
 from pathlib import Path
 from types import ModuleType
 from typing import Any
-
-import torch
 
 from benchmarks import provenance
 from benchmarks.reliability import report
@@ -86,12 +83,8 @@ def _measure(part: ModuleType, quick: bool, seed: int) -> Results:
     return {
         "config": config,
         "seed": seed,
-        "threads": torch.get_num_threads(),
         "seconds": round(seconds, 1),
-        "busy": round(others.share(), 3),
-        "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "commit": provenance.commit(),
-        "versions": provenance.versions(),
+        **provenance.of_measurement(others.share()),
         "checks": checks,
     }
 

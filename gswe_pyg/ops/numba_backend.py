@@ -21,7 +21,7 @@ from gswe_pyg.ops.threads import for_each
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
-# Up to here, a network is faster than a sort that needs fewer comparisons.
+# Up to about here, a network is no slower than a sort that needs fewer comparisons.
 _NETWORK_NODES = 4096
 
 # What a key has room for.
