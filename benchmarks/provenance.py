@@ -4,7 +4,7 @@ import platform
 import subprocess
 from datetime import datetime, timezone
 from functools import lru_cache
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +12,27 @@ import torch
 
 import gswe_pyg
 
-PACKAGES = ("torch", "torch_geometric", "numpy")
+PACKAGES = ("torch", "torch_geometric", "numpy", "numba")
 
 
 @lru_cache
 def versions() -> dict[str, str]:
     return {
         "python": platform.python_version(),
-        **{package: version(package) for package in PACKAGES},
+        **installed(*PACKAGES),
         "gswe_pyg": gswe_pyg.__version__,
     }
+
+
+def installed(*packages: str) -> dict[str, str]:
+    """The versions of those that are there."""
+    found = {}
+    for package in packages:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
 
 
 @lru_cache

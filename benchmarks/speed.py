@@ -5,7 +5,6 @@ import json
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +131,7 @@ def _write(
     results[part] = {
         "seed": seed,
         **provenance.of_measurement(busy),
-        "versions": provenance.versions() | _peer_versions(),
+        "versions": provenance.versions() | provenance.installed("fswlib", "POT"),
         "records": records,
     }
     path.write_text(json.dumps(results, indent=1) + "\n")
@@ -140,16 +139,6 @@ def _write(
 
 def _read(path: Path) -> dict[str, Any]:
     return json.loads(path.read_text())
-
-
-def _peer_versions() -> dict[str, str]:
-    found = {}
-    for package in ("fswlib", "POT"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 def _report(folder: Path) -> int:

@@ -129,11 +129,12 @@ def execute(run: Run, context: Context) -> Outcome:
 
 def split(dataset: SetDataset, run: Run) -> tuple[SetDataset, SetDataset]:
     """What is learned from, and what is held out: the test part of the fold, or, for
-    choices that must not see it, a fifth of the training part."""
+    choices that must not see it, a fifth of the training part, another with each
+    seed."""
     y = dataset.y.flatten()
     train, held_out = stratified_folds(y, NUM_FOLDS)[run.fold]
     if run.evaluate == "validation":
-        inner, validation = stratified_folds(y[train], NUM_FOLDS)[0]
+        inner, validation = stratified_folds(y[train], NUM_FOLDS)[run.seed % NUM_FOLDS]
         train, held_out = train[inner], train[validation]
     return dataset[train], dataset[held_out]
 

@@ -139,8 +139,8 @@ class ApproxRepSet(_HiddenSets):
         & \text{otherwise}
         \end{cases}
 
-    The sum is not divided by the size of the set, as in its authors' code. An empty
-    set is mapped to zero.
+    The sum is not divided by the size of the set, as in its authors' code, which takes
+    the first case whatever the sizes. An empty set is mapped to zero.
 
     Args:
         in_channels (int): Size of each element.

@@ -71,6 +71,7 @@ def test_a_record_is_complete_compact_and_free_of_the_machine(tmp_path):
         "torch",
         "torch_geometric",
         "numpy",
+        "numba",
         "gswe_pyg",
     }
     assert "commit" in record
