@@ -12,6 +12,7 @@ from torch_geometric.nn.aggr import Aggregation
 
 from benchmarks import augmentations, graph_data, graph_readouts, set_data
 from gswe_pyg import GSWEAggregation
+from gswe_pyg.aggr import REFERENCE_STD
 from gswe_pyg.datasets import WordSets
 from gswe_pyg.losses import simclr_loss, simsiam_loss
 from gswe_pyg.models import MLP, PMA, ApproxRepSet, RepSet, SharedSAB, StackedSAB
@@ -85,7 +86,7 @@ GSWE_READOUTS = frozenset({"gswe_linear", "gswe_barycentric"})
 SIZELESS_READOUTS = frozenset({"mean"})
 
 #: The parameters of a readout that shift embeddings of all sets alike, for readouts in
-#: which the setting ``start`` scales their initial values.
+#: which the setting ``start`` says where they begin.
 CONSTANTS: dict[str, Callable[[Any], list[Parameter]]] = {
     "pma_near_origin": _seeds_and_biases,
     "gswe_linear": _reference,
@@ -95,15 +96,17 @@ CONSTANTS: dict[str, Callable[[Any], list[Parameter]]] = {
 
 @torch.no_grad()
 def scale_constants(name: str, readout: Aggregation, start: float) -> None:
-    """Moves the constants of a readout towards the origin, if it has any.
+    """Moves the constants of a readout towards the origin, if it has any: GSWE's
+    reference gets the deviation ``start``, those of PMA are scaled by it.
 
     SimCLR compares embeddings by inner products, on which a constant far from the
     origin weighs more than the set does; at the paper's learning rate it would stay
     there.
     """
     if name in CONSTANTS:
+        factor = start / REFERENCE_STD if name in GSWE_READOUTS else start
         for parameter in CONSTANTS[name](readout):
-            parameter.mul_(start)
+            parameter.mul_(factor)
 
 
 #: Called as ``build(in_channels)``; the result has ``out_channels``.

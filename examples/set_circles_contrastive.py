@@ -27,8 +27,6 @@ CHANNELS, POINTS = 4, 4
 
 def readouts() -> dict[str, Aggregation]:
     gswe = GSWEAggregation(CHANNELS, CHANNELS, POINTS, slicer="identity")
-    # SimCLR compares embeddings by inner products: start near the origin.
-    gswe.points.data.mul_(0.1)
     return {"mean": MeanAggregation(), "PMA": PMA(CHANNELS, POINTS), "GSWE": gswe}
 
 

@@ -12,6 +12,10 @@ from gswe_pyg.slicers import make_slicer
 
 REFERENCES = ("input", "slice")
 
+#: Deviation of the initial points. The reference is a constant part of all embeddings,
+#: on which, if it were large, losses by inner products would look instead of the sets.
+REFERENCE_STD = 0.1
+
 
 class GSWEAggregation(Aggregation):
     r"""The Generalized Sliced-Wasserstein Embedding from the `"Set Representation
@@ -135,7 +139,7 @@ class GSWEAggregation(Aggregation):
         self._reset_own_parameters()
 
     def _reset_own_parameters(self) -> None:
-        torch.nn.init.normal_(self.points)
+        torch.nn.init.normal_(self.points, std=REFERENCE_STD)
         if self.lin is not None:
             self.lin.reset_parameters()
 

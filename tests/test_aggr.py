@@ -75,6 +75,15 @@ def test_gswe_aggregation_with_all_options():
 
 
 @pytest.mark.parametrize("reference", ["input", "slice"])
+def test_the_reference_starts_near_the_origin(reference):
+    readout = GSWEAggregation(16, 16, 64, reference=reference)
+    assert 0.08 < readout.points.std() < 0.12  # of 1,024 values
+    torch.nn.init.ones_(readout.points)
+    readout.reset_parameters()
+    assert 0.08 < readout.points.std() < 0.12
+
+
+@pytest.mark.parametrize("reference", ["input", "slice"])
 def test_references_are_concatenated(reference):
     x, batch = ragged(dtype=torch.float64)
     readout = exact(4, 6, 5, num_references=3, reference=reference)

@@ -8,7 +8,7 @@ from lightning_fabric import Fabric
 from benchmarks.experiments import self_supervised
 from benchmarks.experiments.self_supervised import Run, execute, report
 from benchmarks.progress import Silent
-from benchmarks.registry import DATASETS, READOUTS
+from benchmarks.registry import DATASETS, READOUTS, scale_constants
 from benchmarks.set_table import SetTable
 from benchmarks.work import Context
 
@@ -135,6 +135,9 @@ def test_the_start_scales_the_constants_of_a_readout():
         assert loss(readout, 0.0) != loss(readout, 1.0)
     # At full scale, PMA starts as its constructor leaves it.
     assert loss("pma_near_origin", 1.0) == loss("pma", 1.0)
+    readout = READOUTS["gswe_linear"](8, 64, 2)
+    scale_constants("gswe_linear", readout, 3.0)
+    assert 2.5 < readout.points.std() < 3.5  # of 1,024 values
     # What no setting can change is one run.
     assert replace(TINY, readout="pma", start=0.1).canonical().start == 1.0
 
