@@ -39,12 +39,18 @@ def _set_transformer(
 
 
 def _gswe(
-    interpolation: str, encode_size: bool, channels: int, points: int, max_nodes: int
+    interpolation: str,
+    encode_size: bool,
+    channels: int,
+    points: int,
+    max_nodes: int,
+    slicer: str = "identity",
 ) -> GSWEAggregation:
     return GSWEAggregation(
         channels,
         num_slices=channels,
         num_points=points,
+        slicer=slicer,
         interpolation=interpolation,
         encode_size=encode_size,
     )
@@ -65,6 +71,9 @@ READOUTS = {
     "gswe_barycentric": partial(_gswe, "barycentric", False),
     "gswe_barycentric_size": partial(_gswe, "barycentric", True),
 }
+
+#: Those that also take ``slicer``.
+GSWE = frozenset(name for name in READOUTS if name.startswith("gswe"))
 
 #: Those that know no points: one run stands for all sizes.
 SIZELESS = frozenset({"mean", "sum", "max", "deep_sets", "set_transformer"})

@@ -13,13 +13,16 @@ from torch_geometric.nn import GIN, MLP
 from benchmarks.config import RunSettings
 from benchmarks.experiments.graphs_report import report
 from benchmarks.graph_data import METRICS, GraphTask
-from benchmarks.graph_readouts import SIZELESS
+from benchmarks.graph_readouts import GSWE, SIZELESS
 from benchmarks.graph_table import GraphTable
-from benchmarks.registry import GRAPH_DATASETS, GRAPH_READOUTS
+from benchmarks.registry import GRAPH_DATASETS, GRAPH_READOUTS, unknown
 from benchmarks.work import Context, Outcome
 from gswe_pyg.models import GINE, CategoryEncoder, GNNWithReadout
 
 __all__ = ["Run", "execute", "report"]
+
+PARTS = ("test", "validation")
+SLICERS = ("identity", "linear", "mlp")
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,7 @@ class Run(RunSettings):
     dataset: str = "MUTAG"
     readout: str = "gswe_linear"
     points: int = 8  # elements of the reference, nodes kept by sorting, quantiles
+    slicer: str = "identity"  # of GSWE, behind the network
     hidden: int = 32
     layers: int = 3
     epochs: int = 100
@@ -37,6 +41,7 @@ class Run(RunSettings):
     dropout: float = 0.0
     elements: int | None = None  # of the 1,024 points of ModelNet10's objects
     train_graphs: int | None = None  # all
+    evaluate: str = "test"  # or "validation", for choices that must not see the test
 
     def __post_init__(self) -> None:
         GRAPH_DATASETS[self.dataset]
@@ -44,6 +49,9 @@ class Run(RunSettings):
         for name in ("points", "hidden", "layers", "epochs", "batch_size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
+        for name, known in (("slicer", SLICERS), ("evaluate", PARTS)):
+            if getattr(self, name) not in known:
+                raise ValueError(unknown(name, getattr(self, name), known))
         if self.hidden % 4 != 0:
             raise ValueError(
                 "hidden must be a multiple of 4, for the attention's heads"
@@ -52,7 +60,8 @@ class Run(RunSettings):
             raise ValueError("dropout must be at least 0 and less than 1")
 
     def canonical(self) -> "Run":
-        return replace(self, points=1) if self.readout in SIZELESS else self
+        run = replace(self, points=1) if self.readout in SIZELESS else self
+        return run if self.readout in GSWE else replace(run, slicer=Run.slicer)
 
 
 class PointwiseMLP(MLP):
@@ -103,11 +112,14 @@ def execute(run: Run, context: Context) -> Outcome:
             best_state = copy.deepcopy(model.state_dict())
         context.listener.epoch()
 
-    model.load_state_dict(best_state)
-    test, _ = evaluate(task, model, task.test, run.batch_size, fabric)
+    tested = {}
+    if run.evaluate == "test":
+        model.load_state_dict(best_state)
+        test, _ = evaluate(task, model, task.test, run.batch_size, fabric)
+        tested = {"test": round(test, 6)}
     return Outcome(
         metrics={
-            "test": round(test, 6),
+            **tested,
             "valid": round(sign * best[0], 6),
             "best_epoch": best_epoch,
             "train_loss": float(f"{torch.stack(losses).mean().item():.6g}"),
@@ -132,7 +144,10 @@ def build(run: Run, task: GraphTask) -> GNNWithReadout:
         }
     else:
         network = GIN(graphs.x.size(1), hidden, run.layers, jk="cat", **options)
-    readout = GRAPH_READOUTS[run.readout](hidden, run.points, graphs.max_nodes)
+    settings = {"slicer": run.slicer} if run.readout in GSWE else {}
+    readout = GRAPH_READOUTS[run.readout](
+        hidden, run.points, graphs.max_nodes, **settings
+    )
     return GNNWithReadout(
         network, readout, task.num_outputs, dropout=run.dropout, **encoders
     )
