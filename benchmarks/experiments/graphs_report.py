@@ -1,12 +1,17 @@
 """The tables and the figure of the graph benchmark."""
 
 import math
-from collections import defaultdict
 from pathlib import Path
-from statistics import geometric_mean, mean, median, stdev
+from statistics import geometric_mean, median
 
+from benchmarks.experiments.graphs_cells import (
+    METRIC_LABELS,
+    Cells,
+    goodness,
+    score,
+)
+from benchmarks.experiments.graphs_trials import trials
 from benchmarks.graph_data import METRICS
-from benchmarks.graph_readouts import READOUTS
 from benchmarks.ranks import average_ranks, critical_difference, draw_ranks
 from benchmarks.records import Record
 from benchmarks.tables import markdown
@@ -19,64 +24,11 @@ LABELS = {
     "gswe_barycentric": "GSWE, barycentric",
     "gswe_barycentric_size": "GSWE, barycentric, size",
 }
-METRIC_LABELS = {"accuracy": "accuracy, %", "rocauc": "ROC-AUC, %", "rmse": "RMSE"}
-
-AXES = ("dataset", "readout", "seed")
-#: If a grid has several values, the one that is best on the validation part is taken,
-#: for each readout and seed.
-HYPER_PARAMETERS = ("learning_rate", "dropout", "points")
-
-
-class Cells:
-    """The records to show: of each data set, by readout and seed."""
-
-    def __init__(self, records: list[Record]) -> None:
-        by_protocol = defaultdict(list)
-        for record in records:
-            by_protocol[record["config"]["dataset"], _protocol(record)].append(record)
-        largest: dict[str, list[Record]] = {}
-        for (dataset, _), group in by_protocol.items():
-            if len(group) > len(largest.get(dataset, [])):
-                largest[dataset] = group
-        self.num_left_out = len(records) - sum(map(len, largest.values()))
-        self.datasets = [name for name in METRICS if name in largest]
-        found = {r["config"]["readout"] for group in largest.values() for r in group}
-        self.readouts = [name for name in READOUTS if name in found]
-        self.chosen: dict[tuple[str, str], dict[int, Record]] = defaultdict(dict)
-        for dataset, group in largest.items():
-            for record in group:
-                self._choose(dataset, record)
-
-    def _choose(self, dataset: str, record: Record) -> None:
-        by_seed = self.chosen[dataset, record["config"]["readout"]]
-        rival = by_seed.get(record["seed"])
-        if rival is None or is_better(
-            dataset, record["metrics"]["valid"], rival["metrics"]["valid"]
-        ):
-            by_seed[record["seed"]] = record
-
-    def seeds(self, dataset: str) -> list[int]:
-        """Those that every readout has: others would compare different folds."""
-        found = [set(self.chosen.get((dataset, name), ())) for name in self.readouts]
-        return sorted(set.intersection(*found))
-
-    def values(self, dataset: str, readout: str, metric: str) -> list[float]:
-        by_seed = self.chosen.get((dataset, readout), {})
-        return [by_seed[seed]["metrics"][metric] for seed in self.seeds(dataset)]
-
-    def any_record(self, dataset: str, readout: str) -> Record:
-        return next(iter(self.chosen[dataset, readout].values()))
-
-    @property
-    def ranked(self) -> list[str]:
-        return [dataset for dataset in self.datasets if self.seeds(dataset)]
-
-
-def is_better(dataset: str, one: float, other: float) -> bool:
-    return one < other if METRICS[dataset] == "rmse" else one > other
 
 
 def report(name: str, records: list[Record], folder: Path) -> str:
+    if all(record["config"]["evaluate"] == "validation" for record in records):
+        return trials(records)
     cells = Cells(records)
     parts = [_origin(cells, records)]
     if not cells.ranked:
@@ -88,7 +40,10 @@ def report(name: str, records: list[Record], folder: Path) -> str:
     ]
     ranks = average_ranks(
         {
-            readout: [_goodness(cells, dataset, readout) for dataset in cells.ranked]
+            readout: [
+                goodness(dataset, cells.values(dataset, readout, "test"))
+                for dataset in cells.ranked
+            ]
             for readout in cells.readouts
         }
     )
@@ -114,12 +69,6 @@ def report(name: str, records: list[Record], folder: Path) -> str:
     return "\n\n".join(parts)
 
 
-def _protocol(record: Record) -> tuple:
-    config = record["config"]
-    skipped = (*AXES, *HYPER_PARAMETERS)
-    return tuple(sorted((k, str(v)) for k, v in config.items() if k not in skipped))
-
-
 def _label(readout: str) -> str:
     return LABELS.get(readout, readout)
 
@@ -135,28 +84,17 @@ def _origin(cells: Cells, records: list[Record]) -> str:
     return text
 
 
-def _goodness(cells: Cells, dataset: str, readout: str) -> float:
-    """The mean score, as it is printed, so that what looks equal shares a rank."""
-    score = mean(cells.values(dataset, readout, "test"))
-    return -round(score, 3) if METRICS[dataset] == "rmse" else round(score, 4)
-
-
-def _score(dataset: str, values: list[float]) -> str:
-    scale, digits = (1, 3) if METRICS[dataset] == "rmse" else (100, 2)
-    text = f"{scale * mean(values):.{digits}f}"
-    if len(values) > 1:
-        text += f" ± {scale * stdev(values):.{digits}f}"
-    return text
-
-
 def _scores(cells: Cells) -> str:
     rows = []
     for dataset in cells.ranked:
-        goodness = {r: _goodness(cells, dataset, r) for r in cells.readouts}
+        found = {
+            r: goodness(dataset, cells.values(dataset, r, "test"))
+            for r in cells.readouts
+        }
         row = [f"{dataset} ({METRIC_LABELS[METRICS[dataset]]})"]
         for readout in cells.readouts:
-            text = _score(dataset, cells.values(dataset, readout, "test"))
-            is_best = goodness[readout] == max(goodness.values())
+            text = score(dataset, cells.values(dataset, readout, "test"))
+            is_best = found[readout] == max(found.values())
             row.append(f"**{text}**" if is_best else text)
         rows.append(row)
     return markdown(["data set", *map(_label, cells.readouts)], rows)

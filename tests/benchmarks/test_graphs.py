@@ -201,6 +201,8 @@ def test_one_process_only():
         ("hidden=6", "hidden must be a multiple of 4"),
         ("epochs=0", "epochs must be at least 1"),
         ("dropout=1.0", "dropout must be at least 0 and less than 1"),
+        ("slicer=linar", "unknown slicer 'linar'; did you mean 'linear'"),
+        ("evaluate=train", "unknown evaluate 'train'"),
     ],
 )
 def test_bad_arguments(argument, message):
@@ -285,3 +287,42 @@ def test_report_before_anything_can_be_compared(tmp_path):
     assert "No data set has been run with every readout" in report(
         "graphs", records, tmp_path
     )
+
+
+def test_trials_look_at_validation_parts_only():
+    run = replace(TINY, evaluate="validation")
+    metrics = execute(run, context()).metrics
+    assert "test" not in metrics
+    assert metrics["valid"] == execute(TINY, context()).metrics["valid"]
+
+
+def test_report_of_trials(tmp_path):
+    trial = {"evaluate": "validation"}
+    records = [
+        record("MUTAG", "mean", 10, 0.1, valid=0.7, **trial),
+        record("MUTAG", "mean", 11, 0.1, valid=0.9, **trial),
+        record("ogbg-molesol", "mean", 10, 0.1, valid=1.0, **trial),
+        record("MUTAG", "gswe_linear", 10, 0.1, valid=0.9, **trial),
+        record("MUTAG", "gswe_linear", 11, 0.1, valid=0.9, **trial),
+        record("ogbg-molesol", "gswe_linear", 10, 0.1, valid=0.5, **trial),
+        record("MUTAG", "gswe_linear", 12, 0.1, valid=0.1, **trial),  # mean has none
+        record("DD", "mean", 10, 0.1, valid=0.2, **trial),
+    ]
+    table = rows(report("graphs_start", records, tmp_path))
+    best = ["gswe_linear", "identity", "8", "90.00 ± 0.00", "0.500", "1.00"]
+    assert best in table
+    assert ["mean", "identity", "8", "80.00 ± 14.14", "1.000", "2.00"] in table
+    assert not list(tmp_path.iterdir())
+    text = report("graphs_start", [records[0], records[5]], tmp_path)
+    assert "No data set has been run with every setting yet" in text
+
+
+@pytest.mark.parametrize("slicer", graphs.SLICERS)
+def test_slicers_of_gswe(slicer):
+    run = replace(TINY, slicer=slicer)
+    task = graphs.GRAPH_DATASETS[run.dataset](Path("data"), run)
+    assert type(graphs.build(run, task).readout.slicer).__name__.lower() == (
+        f"{slicer}slicer"
+    )
+    # Others have none: one run stands for all.
+    assert replace(run, readout="max").canonical().slicer == Run.slicer
