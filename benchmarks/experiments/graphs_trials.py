@@ -9,7 +9,7 @@ from benchmarks.records import Record
 from benchmarks.tables import markdown
 
 #: What a row of the table is.
-SETTINGS = ("readout", "slicer", "points")
+SETTINGS = ("readout", "slicer", "points", "dropout")
 
 
 def trials(records: list[Record]) -> str:

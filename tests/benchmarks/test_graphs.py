@@ -309,9 +309,9 @@ def test_report_of_trials(tmp_path):
         record("DD", "mean", 10, 0.1, valid=0.2, **trial),
     ]
     table = rows(report("graphs_start", records, tmp_path))
-    best = ["gswe_linear", "identity", "8", "90.00 ± 0.00", "0.500", "1.00"]
+    best = ["gswe_linear", "identity", "8", "0.0", "90.00 ± 0.00", "0.500", "1.00"]
     assert best in table
-    assert ["mean", "identity", "8", "80.00 ± 14.14", "1.000", "2.00"] in table
+    assert ["mean", "identity", "8", "0.0", "80.00 ± 14.14", "1.000", "2.00"] in table
     assert not list(tmp_path.iterdir())
     text = report("graphs_start", [records[0], records[5]], tmp_path)
     assert "No data set has been run with every setting yet" in text
