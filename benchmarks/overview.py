@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import records, speed_bars
+from benchmarks.experiments.graphs_report import summary
 from benchmarks.experiments.self_supervised_report import AXES, LOSS_LABELS, Cells
 from benchmarks.tables import markdown, mean_and_deviation
 
@@ -39,9 +40,24 @@ NONE = "-"
 
 
 def render(results: Path) -> str:
-    """Both tables, each with the sentences that say how to read it."""
+    """The tables, each with the sentences that say how to read it."""
     speed = json.loads((results / "speed.json").read_text())
-    return "\n\n".join([_accuracies(results), _costs(speed)])
+    parts = [_accuracies(results), _graphs(results), _costs(speed)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _graphs(results: Path) -> str:
+    """The ranks of readouts behind graph networks, if there are any."""
+    path = results / "graphs.jsonl"
+    table, datasets = summary(records.read(path)) if path.exists() else ("", [])
+    if not datasets:
+        return ""
+    return (
+        f"{table}\n\nGraph networks with labels: average rank of the test score over "
+        f"{len(datasets)} data sets ({', '.join(datasets)}; 1 is best), median "
+        f"parameters of the whole network, and the time of a training epoch in "
+        f"multiples of that with mean pooling. *Size*: with `encode_size=True`."
+    )
 
 
 def _accuracies(results: Path) -> str:

@@ -38,15 +38,7 @@ def report(name: str, records: list[Record], folder: Path) -> str:
         "data set in bold:",
         _scores(cells),
     ]
-    ranks = average_ranks(
-        {
-            readout: [
-                goodness(dataset, cells.values(dataset, readout, "test"))
-                for dataset in cells.ranked
-            ]
-            for readout in cells.readouts
-        }
-    )
+    ranks = _ranks(cells)
     parts += [
         "Average rank over the data sets (1 is best), parameters (median over data "
         "sets), and processor seconds of a training epoch relative to mean pooling "
@@ -67,6 +59,24 @@ def report(name: str, records: list[Record], folder: Path) -> str:
     parts += ["Processor seconds of a training epoch (median):", _seconds(cells)]
     parts += ["What was run:", _protocols(cells)]
     return "\n\n".join(parts)
+
+
+def summary(records: list[Record]) -> tuple[str, list[str]]:
+    """Rank, parameters and time of each readout, and the data sets behind them."""
+    cells = Cells(records)
+    return (_summary(cells, _ranks(cells)) if cells.ranked else ""), cells.ranked
+
+
+def _ranks(cells: Cells) -> dict[str, float]:
+    return average_ranks(
+        {
+            readout: [
+                goodness(dataset, cells.values(dataset, readout, "test"))
+                for dataset in cells.ranked
+            ]
+            for readout in cells.readouts
+        }
+    )
 
 
 def _label(readout: str) -> str:

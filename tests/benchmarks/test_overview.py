@@ -95,3 +95,29 @@ def test_render(results):
     assert "Set-Circles 2." in text
     assert "with 3 threads" in text
     assert "beside one of 1,000" in text
+
+
+def test_ranks_of_graphs(results):
+    assert "Graph networks" not in overview.render(results)
+    lines = [
+        json.dumps(
+            {
+                "id": f"{dataset}-{readout}",
+                "config": {"dataset": dataset, "readout": readout},
+                "seed": 0,
+                "metrics": {"test": test, "valid": 0.5, "epoch_seconds": seconds},
+                "parameters": 1000,
+            }
+        )
+        for dataset, readout, test, seconds in [
+            ("MUTAG", "mean", 0.8, 1.0),
+            ("MUTAG", "gswe_linear", 0.9, 1.5),
+            ("ogbg-molesol", "mean", 1.0, 2.0),
+            ("ogbg-molesol", "gswe_linear", 1.0, 3.0),
+        ]
+    ]
+    (results / "graphs.jsonl").write_text("\n".join(lines) + "\n")
+    text = overview.render(results)
+    assert rows(text)["GSWE, linear", 4] == ["1.25", "1,000", "1.50x"]
+    assert rows(text)["mean", 4] == ["1.75", "1,000", "1.00x"]
+    assert "over 2 data sets (MUTAG, ogbg-molesol; 1 is best)" in text
