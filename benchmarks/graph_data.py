@@ -57,6 +57,8 @@ class GraphTask:
     loss: Callable[[Tensor, Tensor], Tensor]
     #: Called as ``score(out, y)`` on outputs for a whole part.
     score: Callable[[Tensor, Tensor], float]
+    #: Of a network whose outputs are not numbers.
+    worst_score: float = 0.0
 
 
 def load_tu_task(name: str, root: Path, run: Settings) -> GraphTask:
@@ -95,6 +97,7 @@ def load_ogb_task(name: str, root: Path, run: Settings) -> GraphTask:
         graphs.y.size(1),
         lambda out, y: loss(out, y.to(out.dtype)),
         lambda out, y: score(scale(out), y),
+        worst_score=1e6 if OGB[name] == "rmse" else 0.0,
     )
 
 

@@ -170,6 +170,9 @@ def _worker(config: str, overrides: list[str], pipe: Connection) -> None:
     plan = load(config, overrides)
     try:
         _work(plan, launch(plan), _Reporter(pipe))
+    except (ValueError, FileNotFoundError) as error:
+        print(f"error: {error}", file=sys.stderr, flush=True)
+        os._exit(2)
     except BrokenPipeError:
         os._exit(1)  # whoever started us is gone, and with it the reason to go on
     except KeyboardInterrupt:

@@ -52,6 +52,8 @@ class Run(RunSettings):
         for name, known in (("slicer", SLICERS), ("evaluate", PARTS)):
             if getattr(self, name) not in known:
                 raise ValueError(unknown(name, getattr(self, name), known))
+        if self.train_graphs is not None and self.train_graphs < self.batch_size:
+            raise ValueError("train_graphs must be at least batch_size")
         if self.hidden % 4 != 0:
             raise ValueError(
                 "hidden must be a multiple of 4, for the attention's heads"
@@ -189,7 +191,7 @@ def evaluate(
     model.eval()
     batches = task.graphs.batches(part, 4 * batch_size)
     out = torch.cat([predict(model, batch, fabric).float().cpu() for batch in batches])
-    # A network that has diverged is to lose, not to end the benchmark.
-    out = out.nan_to_num()
+    if not out.isfinite().all():  # to lose is better than to end the benchmark
+        return task.worst_score, float("inf")
     y = task.graphs.y[part]
     return task.score(out, y), task.loss(out, y).item()

@@ -1,6 +1,6 @@
 """Records of the graph benchmark by data set, readout and seed, and their scores."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from statistics import mean, stdev
 
@@ -20,20 +20,13 @@ class Cells:
     """The records to show: of each data set, by readout and seed."""
 
     def __init__(self, records: list[Record]) -> None:
-        by_protocol = defaultdict(list)
-        for record in records:
-            by_protocol[record["config"]["dataset"], _protocol(record)].append(record)
-        largest: dict[str, list[Record]] = {}
-        for (dataset, _), group in by_protocol.items():
-            if len(group) > len(largest.get(dataset, [])):
-                largest[dataset] = group
+        largest = largest_protocols(records, (*AXES, *HYPER_PARAMETERS))
         self.num_left_out = len(records) - sum(map(len, largest.values()))
         self.datasets = [name for name in METRICS if name in largest]
-        found = {r["config"]["readout"] for group in largest.values() for r in group}
-        self.readouts = [name for name in READOUTS if name in found]
+        self.readouts = _compared(largest)
         self.chosen: dict[tuple[str, str], dict[int, Record]] = defaultdict(dict)
         for dataset, group in largest.items():
-            for record in group:
+            for record in sorted(group, key=lambda record: record["id"]):
                 self._choose(dataset, record)
 
     def _choose(self, dataset: str, record: Record) -> None:
@@ -65,10 +58,32 @@ def is_better(dataset: str, one: float, other: float) -> bool:
     return one < other if METRICS[dataset] == "rmse" else one > other
 
 
-def _protocol(record: Record) -> tuple:
-    config = record["config"]
-    skipped = (*AXES, *HYPER_PARAMETERS)
-    return tuple(sorted((k, str(v)) for k, v in config.items() if k not in skipped))
+def largest_protocols(
+    records: list[Record], axes: Sequence[str]
+) -> dict[str, list[Record]]:
+    """The most records of each data set that differ in nothing but some settings."""
+    groups = defaultdict(list)
+    for record in records:
+        config = record["config"]
+        fixed = tuple(sorted((k, str(v)) for k, v in config.items() if k not in axes))
+        groups[config["dataset"], fixed].append(record)
+    largest: dict[str, list[Record]] = {}
+    for (dataset, _), group in groups.items():
+        if len(group) > len(largest.get(dataset, [])):
+            largest[dataset] = group
+    return largest
+
+
+def _compared(by_dataset: dict[str, list[Record]]) -> list[str]:
+    """The readouts but for those tried on few data sets, which would keep all others
+    out of the comparison."""
+    counts = Counter(
+        readout
+        for group in by_dataset.values()
+        for readout in {record["config"]["readout"] for record in group}
+    )
+    most = max(counts.values(), default=0)
+    return [name for name in READOUTS if 2 * counts[name] >= most > 0]
 
 
 def goodness(dataset: str, values: Sequence[float]) -> float:

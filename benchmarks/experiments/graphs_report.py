@@ -1,6 +1,5 @@
 """The tables and the figure of the graph benchmark."""
 
-import math
 from pathlib import Path
 from statistics import geometric_mean, median
 
@@ -12,6 +11,7 @@ from benchmarks.experiments.graphs_cells import (
 )
 from benchmarks.experiments.graphs_trials import trials
 from benchmarks.graph_data import METRICS
+from benchmarks.graph_readouts import GSWE
 from benchmarks.ranks import average_ranks, critical_difference, draw_ranks
 from benchmarks.records import Record
 from benchmarks.tables import markdown
@@ -26,9 +26,15 @@ LABELS = {
 }
 
 
+#: An epoch with GSWE, in multiples of one with mean pooling, at most.
+MOST_EPOCH = 1.15
+
+
 def report(name: str, records: list[Record], folder: Path) -> str:
-    if all(record["config"]["evaluate"] == "validation" for record in records):
-        return trials(records)
+    tried = [r for r in records if r["config"]["evaluate"] == "validation"]
+    if tried and len(tried) == len(records):
+        return trials(tried)
+    records = _tested(records)
     cells = Cells(records)
     parts = [_origin(cells, records)]
     if not cells.ranked:
@@ -44,6 +50,7 @@ def report(name: str, records: list[Record], folder: Path) -> str:
         "sets), and processor seconds of a training epoch relative to mean pooling "
         "(geometric mean over data sets):",
         _summary(cells, ranks),
+        _bars(cells, ranks),
     ]
     if len(cells.ranked) > 1 and len(cells.readouts) > 1:
         difference = critical_difference(len(cells.readouts), len(cells.ranked))
@@ -58,13 +65,17 @@ def report(name: str, records: list[Record], folder: Path) -> str:
         ]
     parts += ["Processor seconds of a training epoch (median):", _seconds(cells)]
     parts += ["What was run:", _protocols(cells)]
-    return "\n\n".join(parts)
+    return "\n\n".join(part for part in parts if part)
 
 
 def summary(records: list[Record]) -> tuple[str, list[str]]:
     """Rank, parameters and time of each readout, and the data sets behind them."""
-    cells = Cells(records)
+    cells = Cells(_tested(records))
     return (_summary(cells, _ranks(cells)) if cells.ranked else ""), cells.ranked
+
+
+def _tested(records: list[Record]) -> list[Record]:
+    return [r for r in records if r["config"]["evaluate"] == "test"]
 
 
 def _ranks(cells: Cells) -> dict[str, float]:
@@ -114,6 +125,39 @@ def _epoch_seconds(cells: Cells, dataset: str, readout: str) -> float:
     return median(cells.values(dataset, readout, "epoch_seconds"))
 
 
+def _epoch_ratio(cells: Cells, readout: str) -> float:
+    """The time of an epoch in multiples of that with mean pooling."""
+    return geometric_mean(
+        _epoch_seconds(cells, dataset, readout) / _epoch_seconds(cells, dataset, "mean")
+        for dataset in cells.ranked
+    )
+
+
+def _bars(cells: Cells, ranks: dict[str, float]) -> str:
+    """What the project demands of itself, for the GSWE that ranks best."""
+    ours = [readout for readout in cells.readouts if readout in GSWE]
+    others = [readout for readout in cells.readouts if readout not in GSWE]
+    if not ours or "mean" not in others:
+        return ""
+    best, rival = (min(names, key=ranks.__getitem__) for names in (ours, others))
+    ratio = _epoch_ratio(cells, best)
+    rows = [
+        [
+            f"average rank of {_label(best)}",
+            f"< {ranks[rival]:.2f} ({_label(rival)})",
+            f"{ranks[best]:.2f}",
+            "yes" if ranks[best] < ranks[rival] else "**no**",
+        ],
+        [
+            f"epoch of {_label(best)}",
+            f"<= {MOST_EPOCH}x of mean",
+            f"{ratio:.2f}x",
+            "yes" if ratio <= MOST_EPOCH else "**no**",
+        ],
+    ]
+    return markdown(["bar", "demanded", "measured", "reached"], rows)
+
+
 def _summary(cells: Cells, ranks: dict[str, float]) -> str:
     rows = []
     for readout in sorted(cells.readouts, key=ranks.__getitem__):
@@ -122,13 +166,7 @@ def _summary(cells: Cells, ranks: dict[str, float]) -> str:
         )
         time = ""
         if "mean" in cells.readouts:
-            ratios = [
-                _epoch_seconds(cells, dataset, readout)
-                / max(_epoch_seconds(cells, dataset, "mean"), 1e-9)
-                for dataset in cells.ranked
-            ]
-            if all(math.isfinite(ratio) and ratio > 0 for ratio in ratios):
-                time = f"{geometric_mean(ratios):.2f}x"
+            time = f"{_epoch_ratio(cells, readout):.2f}x"
         rows.append(
             [_label(readout), f"{ranks[readout]:.2f}", f"{parameters:,.0f}", time]
         )
@@ -147,7 +185,7 @@ def _seconds(cells: Cells) -> str:
 
 
 def _protocols(cells: Cells) -> str:
-    keys = ("epochs", "batch_size", "hidden", "layers", "elements", "train_graphs")
+    keys = ("epochs", "batch_size", "learning_rate", "hidden", "layers", "elements")
     rows = []
     for dataset in cells.ranked:
         records = [

@@ -1,8 +1,15 @@
 """The table of settings that were tried on validation parts of graphs."""
 
 from collections import defaultdict
+from itertools import chain
 
-from benchmarks.experiments.graphs_cells import METRIC_LABELS, goodness, score
+from benchmarks.experiments.graphs_cells import (
+    AXES,
+    METRIC_LABELS,
+    goodness,
+    largest_protocols,
+    score,
+)
 from benchmarks.graph_data import METRICS
 from benchmarks.ranks import average_ranks
 from benchmarks.records import Record
@@ -15,7 +22,8 @@ SETTINGS = ("readout", "slicer", "points", "dropout")
 def trials(records: list[Record]) -> str:
     """A row for each setting, on the data sets and seeds that all settings have."""
     cells: dict[tuple, dict[tuple[str, int], float]] = defaultdict(dict)
-    for record in records:
+    shown = largest_protocols(records, (*AXES, *SETTINGS))
+    for record in chain.from_iterable(shown.values()):
         config = record["config"]
         setting = tuple(str(config[name]) for name in SETTINGS)
         place = config["dataset"], record["seed"]

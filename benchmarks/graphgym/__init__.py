@@ -2,8 +2,12 @@
 
 import logging
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
+
+from benchmarks.registry import unknown
 
 HERE = Path(__file__).resolve().parent
 
@@ -20,6 +24,9 @@ def main(argv: list[str]) -> int:
         return 0 if argv else 2
     try:
         folder = run(argv[0], argv[1:])
+    except ImportError as error:
+        print(f'error: {error}: pip install ".[graphgym]"', file=sys.stderr)
+        return 2
     except (ValueError, KeyError, FileNotFoundError) as error:
         message = error.args[0] if isinstance(error, KeyError) else error
         print(f"error: {message}", file=sys.stderr)
@@ -40,11 +47,11 @@ def run(config: str, overrides: list[str]) -> Path:
         dump_cfg,
         load_cfg,
         set_cfg,
-        set_out_dir,
         set_run_dir,
     )
     from torch_geometric.graphgym.logger import set_printing
     from torch_geometric.graphgym.model_builder import create_model
+    from torch_geometric.graphgym.register import head_dict, layer_dict
     from torch_geometric.graphgym.train import GraphGymDataModule, train
     from torch_geometric.graphgym.utils.comp_budget import params_count
     from torch_geometric.graphgym.utils.device import auto_select_device
@@ -55,20 +62,27 @@ def run(config: str, overrides: list[str]) -> Path:
     path = _find(config)
     set_cfg(cfg)  # forget what an earlier config has set
     pairs = [part for argument in overrides for part in _split(argument)]
+    for key in pairs[::2]:
+        if key not in (known := list(_keys(cfg))):
+            raise ValueError(unknown("key", key, known))
     try:
         load_cfg(cfg, SimpleNamespace(cfg_file=str(path), opts=pairs))
     except AssertionError as error:  # yacs' way to refuse a key or a value
         raise ValueError(f"{path.name}: {error}") from error
-    set_out_dir(cfg.out_dir, str(path))
-    dump_cfg(cfg)
-    set_run_dir(cfg.out_dir)
-    set_printing()
+    for key, registered in (("head", head_dict), ("layer_type", layer_dict)):
+        if cfg.gnn[key] not in registered:
+            raise ValueError(unknown(f"gnn.{key}", cfg.gnn[key], list(registered)))
     seed_everything(cfg.seed)
     auto_select_device()
-
     data = GraphGymDataModule()
     model = create_model()
     cfg.params = params_count(model)
+
+    # Not GraphGym's 'set_out_dir', which removes what other seeds and heads have left.
+    cfg.out_dir = str(Path(cfg.out_dir) / f"{path.stem}-{cfg.gnn.head}")
+    set_run_dir(cfg.out_dir)
+    dump_cfg(cfg)
+    set_printing()
     logging.info(f"{cfg.params} parameters")
     quiet = ("logger", "enable_progress_bar", "enable_model_summary")
     options = dict.fromkeys(quiet, False) | {"num_sanity_val_steps": 0}
@@ -86,6 +100,15 @@ def _find(config: str) -> Path:
             f"give the path of a file"
         )
     return path
+
+
+def _keys(group: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """The keys of a config and of its groups, as they are written in arguments."""
+    for key, value in group.items():
+        if isinstance(value, Mapping):
+            yield from _keys(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}"
 
 
 def _split(argument: str) -> tuple[str, str]:

@@ -57,11 +57,11 @@ def arguments(folder: Path) -> list[str]:
     return [f"dataset.dir={folder}", f"out_dir={folder / 'out'}", "accelerator=cpu"]
 
 
-@pytest.mark.parametrize("head", ["gswe", "default"])
-def test_from_config_to_test_scores(data, capsys, head):
+@pytest.mark.parametrize(("head", "found"), [("gswe", "gswe"), ("default", "graph")])
+def test_from_config_to_test_scores(data, capsys, head, found):
     options = [*arguments(data), "optim.max_epoch=2", f"gnn.head={head}"]
     assert main(["graphgym", "mutag", *options]) == 0
-    folder = data / "out" / "mutag" / "0"
+    folder = data / "out" / f"mutag-{found}" / "0"
     assert str(folder) in capsys.readouterr().out
     for part, epochs in (("train", 2), ("val", 2), ("test", 1)):
         lines = (folder / part / "stats.json").read_text().splitlines()
@@ -84,7 +84,9 @@ def test_configs_are_stock_but_for_two_lines(name):
     ("argument", "message"),
     [
         ("gswe.points=0", "'gswe.points' must be a positive integer"),
-        ("gswe.pionts=3", "gswe.pionts"),
+        ("gswe.pionts=3", "unknown key 'gswe.pionts'; did you mean 'gswe.points'?"),
+        ("gnn.head=gsew", "unknown gnn.head 'gsew'; did you mean 'gswe'?"),
+        ("gnn.layer_type=ginconf", "unknown gnn.layer_type 'ginconf'; did you mean"),
         ("gswe.points=many", "Type mismatch"),
         ("gnn.head", "the form key=value"),
         ("dataset.split=[0.5,0.5]", "'dataset.split' must be three positive shares"),
@@ -95,6 +97,19 @@ def test_bad_arguments(data, capsys, argument, message):
     error = capsys.readouterr().err
     assert error.startswith("error: ")
     assert message in error
+
+
+def test_records_of_another_seed_or_head_stay(data, capsys):
+    options = [*arguments(data), "optim.max_epoch=1"]
+    for more in ([], ["seed=1"], ["gnn.head=default"]):
+        assert main(["graphgym", "mutag", *options, *more]) == 0
+    assert main(["graphgym", "mutag", *options, "gswe.points=0"]) == 2
+    found = sorted(p.parent.parent for p in data.glob("out/*/*/test/stats.json"))
+    assert [str(path.relative_to(data / "out")) for path in found] == [
+        "mutag-graph/0",
+        "mutag-gswe/0",
+        "mutag-gswe/1",
+    ]
 
 
 def test_usage_and_unknown_config(capsys):

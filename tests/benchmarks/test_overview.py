@@ -103,7 +103,11 @@ def test_ranks_of_graphs(results):
         json.dumps(
             {
                 "id": f"{dataset}-{readout}",
-                "config": {"dataset": dataset, "readout": readout},
+                "config": {
+                    "dataset": dataset,
+                    "readout": readout,
+                    "evaluate": "test",
+                },
                 "seed": 0,
                 "metrics": {"test": test, "valid": 0.5, "epoch_seconds": seconds},
                 "parameters": 1000,

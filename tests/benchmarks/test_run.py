@@ -183,6 +183,16 @@ def test_missing_data_says_where_it_is_expected(capsys, tmp_path, monkeypatch):
     assert "train-images-idx3-ubyte.gz" in error
 
 
+def test_workers_tell_of_missing_data_in_one_line(capfd, tmp_path):
+    arguments = [f"data={tmp_path}", f"results={tmp_path / 'results'}", "workers=2"]
+    assert run.main(["twitter", *arguments]) == 1
+    error = capfd.readouterr().err
+    assert "error: " in error
+    assert "Put 'twitter-emd_tr_te_split.mat'" in error
+    assert f"into '{tmp_path / 'text'}'" in error
+    assert "Traceback" not in error
+
+
 def test_usage(capsys):
     assert run.main([]) == 2
     assert run.main(["--help"]) == 0

@@ -82,8 +82,8 @@ def test_every_network_with_jumping_knowledge(name, jk):
     model = GNNWithReadout(NETWORKS[name](jk=jk), readout(), out_channels=2)
     data = Batch.from_data_list(graphs())
     inputs = {"edge_attr": data.edge_attr} if name == "GINE" else {}
-    first, last = fit(model, data, steps=100 if jk is None else 3, **inputs)
-    assert last < (first / 2 if jk is None else float("inf"))
+    first, last = fit(model, data, steps=100 if jk is None else 20, **inputs)
+    assert last < (first / 2 if jk is None else first)
     assert all(p.grad is not None for p in model.gnn.parameters())
 
 
