@@ -89,7 +89,8 @@ def _accuracies(results: Path) -> str:
     legend = (
         f"Accuracy of the nearest neighbour in % after learning without labels, with "
         f"{POINTS} points or seeds: mean ± standard deviation over the seeds that all "
-        f"readouts have, of which there are: {', '.join(notes)}."
+        f"readouts have, of which there are: {', '.join(notes)}. GSWE's reference "
+        f"starts at zero there."
     )
     rows = [list(row) for row in zip(*columns, strict=True)]
     rows = [row for row in rows if set(row[1:]) != {NONE}]

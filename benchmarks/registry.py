@@ -1,4 +1,5 @@
-"""Every name that a config may use. A new readout or data set is one entry here."""
+"""Every name that a config may use. A new readout or data set is one entry here, or,
+for graphs, in ``graph_readouts.READOUTS`` or ``graph_data.DATASETS``."""
 
 from collections.abc import Callable
 from difflib import get_close_matches

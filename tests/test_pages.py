@@ -71,6 +71,18 @@ def test_the_table_of_readouts_is_that_of_the_records():
     assert page == refreshed, "README.md is outdated: run python -m benchmarks report"
 
 
+def test_the_tables_of_the_benchmarks_are_those_of_the_records(tmp_path):
+    page = report.README.read_text()
+    for name in config.available():
+        path = report.RESULTS / f"{name}.jsonl"
+        if path.exists():
+            table = report.render(name, path, tmp_path)
+            assert page == report.replace_part(page, name, table), (
+                f"the part {name} of benchmarks/README.md is outdated: run "
+                f"python -m benchmarks report"
+            )
+
+
 def test_the_commands_that_ci_takes_from_the_readme():
     page = (ROOT / "README.md").read_text()
     for name, end in {"quick": "-m benchmarks quick", "test": "-m pytest"}.items():
