@@ -54,9 +54,10 @@ def _graphs(results: Path) -> str:
         return ""
     return (
         f"{table}\n\nGraph networks with labels: average rank of the test score over "
-        f"{len(datasets)} data sets ({', '.join(datasets)}; 1 is best), median "
-        f"parameters of the whole network, and the time of a training epoch in "
-        f"multiples of that with mean pooling. *Size*: with `encode_size=True`."
+        f"{len(datasets)} data sets ({', '.join(datasets)}; 1 is best), the same by "
+        f"validation score and by training loss, median parameters of the whole "
+        f"network, and the time of a training epoch in multiples of that with mean "
+        f"pooling. *Size*: with `encode_size=True`."
     )
 
 

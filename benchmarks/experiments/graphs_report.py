@@ -1,7 +1,7 @@
 """The tables and the figure of the graph benchmark."""
 
 from pathlib import Path
-from statistics import geometric_mean, median
+from statistics import geometric_mean, mean, median
 
 from benchmarks.experiments.graphs_cells import (
     METRIC_LABELS,
@@ -46,9 +46,10 @@ def report(name: str, records: list[Record], folder: Path) -> str:
     ]
     ranks = _ranks(cells)
     parts += [
-        "Average rank over the data sets (1 is best), parameters (median over data "
-        "sets), and processor seconds of a training epoch relative to mean pooling "
-        "(geometric mean over data sets):",
+        "Average rank over the data sets (1 is best), the same by the score on "
+        "validation parts and by the training loss of the last epoch, parameters "
+        "(median over data sets), and processor seconds of a training epoch relative "
+        "to mean pooling (geometric mean over data sets):",
         _summary(cells, ranks),
         _bars(cells, ranks),
     ]
@@ -78,11 +79,16 @@ def _tested(records: list[Record]) -> list[Record]:
     return [r for r in records if r["config"]["evaluate"] == "test"]
 
 
-def _ranks(cells: Cells) -> dict[str, float]:
+def _ranks(cells: Cells, metric: str = "test") -> dict[str, float]:
+    """The average rank of each readout: 1 for the best score, or the least loss."""
+
+    def good(dataset: str, values: list[float]) -> float:
+        return -mean(values) if metric == "train_loss" else goodness(dataset, values)
+
     return average_ranks(
         {
             readout: [
-                goodness(dataset, cells.values(dataset, readout, "test"))
+                good(dataset, cells.values(dataset, readout, metric))
                 for dataset in cells.ranked
             ]
             for readout in cells.readouts
@@ -160,6 +166,7 @@ def _bars(cells: Cells, ranks: dict[str, float]) -> str:
 
 def _summary(cells: Cells, ranks: dict[str, float]) -> str:
     rows = []
+    valid, fit = _ranks(cells, "valid"), _ranks(cells, "train_loss")
     for readout in sorted(cells.readouts, key=ranks.__getitem__):
         parameters = median(
             cells.any_record(dataset, readout)["parameters"] for dataset in cells.ranked
@@ -167,10 +174,10 @@ def _summary(cells: Cells, ranks: dict[str, float]) -> str:
         time = ""
         if "mean" in cells.readouts:
             time = f"{_epoch_ratio(cells, readout):.2f}x"
-        rows.append(
-            [_label(readout), f"{ranks[readout]:.2f}", f"{parameters:,.0f}", time]
-        )
-    return markdown(["readout", "average rank", "parameters", "epoch"], rows)
+        found = (f"{rank[readout]:.2f}" for rank in (ranks, valid, fit))
+        rows.append([_label(readout), *found, f"{parameters:,.0f}", time])
+    header = ["readout", "average rank", "validation", "training loss"]
+    return markdown([*header, "parameters", "epoch"], rows)
 
 
 def _seconds(cells: Cells) -> str:

@@ -109,7 +109,12 @@ def test_ranks_of_graphs(results):
                     "evaluate": "test",
                 },
                 "seed": 0,
-                "metrics": {"test": test, "valid": 0.5, "epoch_seconds": seconds},
+                "metrics": {
+                    "test": test,
+                    "valid": 0.5,
+                    "train_loss": 0.1,
+                    "epoch_seconds": seconds,
+                },
                 "parameters": 1000,
             }
         )
@@ -122,6 +127,6 @@ def test_ranks_of_graphs(results):
     ]
     (results / "graphs.jsonl").write_text("\n".join(lines) + "\n")
     text = overview.render(results)
-    assert rows(text)["GSWE, linear", 4] == ["1.25", "1,000", "1.50x"]
-    assert rows(text)["mean", 4] == ["1.75", "1,000", "1.00x"]
+    assert rows(text)["GSWE, linear", 6] == ["1.25", "1.50", "1.50", "1,000", "1.50x"]
+    assert rows(text)["mean", 6] == ["1.75", "1.50", "1.50", "1,000", "1.00x"]
     assert "over 2 data sets (MUTAG, ogbg-molesol; 1 is best)" in text
