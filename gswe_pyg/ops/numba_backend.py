@@ -37,6 +37,9 @@ _BLOCK = 1 << 16
 # Sizes up to this one have their terms in tables, which are kept.
 _TABLE_ROWS, _TABLE_ENTRIES = 256, 1 << 16
 
+# Batches of at most so many elements have theirs kept for the backward pass.
+_KEPT_ELEMENTS = 1 << 18
+
 
 class _Batch:
     """Where things are in a batch of graphs, as the kernels want to know it."""
@@ -91,8 +94,24 @@ def _rows_and_terms(
     num_rows = 1 << max(0, largest - 1).bit_length()
     if num_rows <= _TABLE_ROWS and num_rows * num_points <= _TABLE_ENTRIES:
         return sizes - 1, _table(num_rows, num_points, interpolation)
+    if sizes.sum() > _KEPT_ELEMENTS:
+        return _make_rows_and_terms(sizes, num_points, interpolation)
+    return _kept_rows_and_terms(sizes.tobytes(), num_points, interpolation)
+
+
+def _make_rows_and_terms(
+    sizes: np.ndarray, num_points: int, interpolation: str
+) -> tuple[np.ndarray, Terms]:
     distinct, rows = np.unique(np.maximum(sizes, 1), return_inverse=True)
     return rows, _terms(distinct, num_points, interpolation)
+
+
+@lru_cache(maxsize=4)  # the backward pass wants what the forward pass has made
+def _kept_rows_and_terms(
+    sizes: bytes, num_points: int, interpolation: str
+) -> tuple[np.ndarray, Terms]:
+    sizes = np.frombuffer(sizes, np.int64)
+    return _make_rows_and_terms(sizes, num_points, interpolation)
 
 
 @lru_cache(maxsize=16)

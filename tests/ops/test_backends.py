@@ -432,6 +432,8 @@ def test_blocks_of_slices(interpolation, num_slices, monkeypatch):
     assert_same(run(src, ptr, 9, interpolation, "numba"), actual)
     monkeypatch.setattr(numba_backend, "_TABLE_ROWS", 0)
     assert_same(run(src, ptr, 9, interpolation, "numba"), actual)
+    monkeypatch.setattr(numba_backend, "_KEPT_ELEMENTS", 0)
+    assert_same(run(src, ptr, 9, interpolation, "numba"), actual)
 
 
 @pytest.mark.parametrize("name", ON_CPU)
