@@ -89,4 +89,8 @@ def draw_ranks(ranks: Mapping[str, float], difference: float, path: Path) -> Non
             color=color,
         )
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=120, metadata={"Software": None})
+    options = {
+        "bbox_inches": "tight",
+        "metadata": {"Software": None},
+    }  # labels are long
+    figure.savefig(path, dpi=120, **options)
