@@ -89,8 +89,5 @@ def draw_ranks(ranks: Mapping[str, float], difference: float, path: Path) -> Non
             color=color,
         )
     path.parent.mkdir(parents=True, exist_ok=True)
-    options = {
-        "bbox_inches": "tight",
-        "metadata": {"Software": None},
-    }  # labels are long
-    figure.savefig(path, dpi=120, **options)
+    # Tight, because names may be longer than the margins.
+    figure.savefig(path, dpi=120, bbox_inches="tight", metadata={"Software": None})

@@ -1,7 +1,7 @@
 """Every name that a config may use. A new readout or data set is one entry here, or,
 for graphs, in ``graph_readouts.READOUTS`` or ``graph_data.DATASETS``."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from functools import partial
 from typing import Any
@@ -35,6 +35,13 @@ def unknown(kind: str, name: str, known: Any) -> str:
     near = get_close_matches(str(name), [str(entry) for entry in known], n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
     return f"unknown {kind} {name!r}; {hint}"
+
+
+def check_choices(run: Any, **choices: Sequence[str]) -> None:
+    """Raises a ``ValueError`` for settings of a run that are none of the choices."""
+    for name, known in choices.items():
+        if getattr(run, name) not in known:
+            raise ValueError(unknown(name, getattr(run, name), known))
 
 
 def _gswe(
@@ -79,6 +86,10 @@ READOUTS: Registry = Registry(
         channels, references, points
     ),
 )
+
+#: Slicers of GSWE behind a network, and the parts of the data to evaluate on.
+SLICERS = ("identity", "linear", "mlp")
+PARTS = ("test", "validation")
 
 #: Those that also take ``slicer``.
 GSWE_READOUTS = frozenset({"gswe_linear", "gswe_barycentric"})

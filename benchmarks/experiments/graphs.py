@@ -15,14 +15,17 @@ from benchmarks.experiments.graphs_report import report
 from benchmarks.graph_data import METRICS, GraphTask
 from benchmarks.graph_readouts import GSWE, SIZELESS
 from benchmarks.graph_table import GraphTable
-from benchmarks.registry import GRAPH_DATASETS, GRAPH_READOUTS, unknown
+from benchmarks.registry import (
+    GRAPH_DATASETS,
+    GRAPH_READOUTS,
+    PARTS,
+    SLICERS,
+    check_choices,
+)
 from benchmarks.work import Context, Outcome
 from gswe_pyg.models import GINE, CategoryEncoder, GNNWithReadout
 
 __all__ = ["Run", "execute", "report"]
-
-PARTS = ("test", "validation")
-SLICERS = ("identity", "linear", "mlp")
 
 
 @dataclass(frozen=True)
@@ -49,9 +52,7 @@ class Run(RunSettings):
         for name in ("points", "hidden", "layers", "epochs", "batch_size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
-        for name, known in (("slicer", SLICERS), ("evaluate", PARTS)):
-            if getattr(self, name) not in known:
-                raise ValueError(unknown(name, getattr(self, name), known))
+        check_choices(self, slicer=SLICERS, evaluate=PARTS)
         if self.train_graphs is not None and self.train_graphs < self.batch_size:
             raise ValueError("train_graphs must be at least batch_size")
         if self.hidden % 4 != 0:

@@ -42,8 +42,8 @@ def trials(records: list[Record]) -> str:
     origin = (
         f"{len(records)} trials, commit {', '.join(commits)}; seeds or folds "
         f"{', '.join(map(str, seeds))}, which no result is made of. Scores of the "
-        f"best epoch on validation parts, mean ± standard deviation; no test part "
-        f"was looked at."
+        f"best epoch on validation parts, mean ± standard deviation; the test parts "
+        f"of these folds were not looked at."
     )
     if not common:
         return f"{origin}\n\nNo data set has been run with every setting yet."

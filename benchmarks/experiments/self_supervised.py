@@ -38,7 +38,7 @@ class Run(RunSettings):
     readout: str = "gswe_linear"
     loss: str = "simclr"
     points: int = 1  # elements of the reference, seeds of PMA
-    start: float = 0.0  # where what `CONSTANTS` lists is when a run begins
+    start: float = 0.0  # of what `CONSTANTS` lists: see `scale_constants`
     epochs: int = 50
     batch_size: int = 32
     learning_rate: float = 1e-4

@@ -23,10 +23,12 @@ from benchmarks.registry import (
     BACKBONES,
     GSWE_READOUTS,
     LABELLED_DATASETS,
+    PARTS,
     READOUTS,
     SIZELESS_READOUTS,
+    SLICERS,
+    check_choices,
     scale_constants,
-    unknown,
 )
 from benchmarks.work import Context, Outcome
 from gswe_pyg.datasets import SetDataset, stratified_folds
@@ -35,8 +37,6 @@ from gswe_pyg.loader import BucketBatchSampler
 __all__ = ["Run", "execute", "report"]
 
 NUM_FOLDS = 5
-PARTS = ("test", "validation")
-SLICERS = ("identity", "linear", "mlp")
 
 #: Batches whose sets are sorted by size together. More would save little padding, as
 #: the backbone groups sets by size once more, and would mix the sets less.
@@ -64,13 +64,7 @@ class Run(RunSettings):
         LABELLED_DATASETS[self.dataset]
         BACKBONES[self.backbone]
         READOUTS[self.readout]
-        for name, known in (
-            ("slicer", SLICERS),
-            ("scale", SCALES),
-            ("evaluate", PARTS),
-        ):
-            if getattr(self, name) not in known:
-                raise ValueError(unknown(name, getattr(self, name), known))
+        check_choices(self, slicer=SLICERS, scale=SCALES, evaluate=PARTS)
         for name in ("points", "references", "epochs", "batch_size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")

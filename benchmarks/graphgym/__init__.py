@@ -62,8 +62,9 @@ def run(config: str, overrides: list[str]) -> Path:
     path = _find(config)
     set_cfg(cfg)  # forget what an earlier config has set
     pairs = [part for argument in overrides for part in _split(argument)]
+    known = list(_keys(cfg))
     for key in pairs[::2]:
-        if key not in (known := list(_keys(cfg))):
+        if key not in known:
             raise ValueError(unknown("key", key, known))
     try:
         load_cfg(cfg, SimpleNamespace(cfg_file=str(path), opts=pairs))

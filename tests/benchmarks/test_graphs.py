@@ -13,6 +13,7 @@ from benchmarks.graph_data import METRICS, TU
 from benchmarks.graph_readouts import MAX_ATTENDED, READOUTS
 from benchmarks.graph_table import GraphTable
 from benchmarks.progress import Silent
+from benchmarks.registry import SLICERS
 from benchmarks.work import Context
 
 TINY = Run(dataset="MUTAG", epochs=2, hidden=8, layers=2, points=3, batch_size=16)
@@ -341,7 +342,7 @@ def test_report_of_trials(tmp_path):
     assert "No data set has been run with every setting yet" in text
 
 
-@pytest.mark.parametrize("slicer", graphs.SLICERS)
+@pytest.mark.parametrize("slicer", SLICERS)
 def test_slicers_of_gswe(slicer):
     run = replace(TINY, slicer=slicer)
     task = graphs.GRAPH_DATASETS[run.dataset](Path("data"), run)
