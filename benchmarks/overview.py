@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import records, speed_bars
+from benchmarks.experiments import supervised_summary
 from benchmarks.experiments.graphs_report import summary
 from benchmarks.experiments.self_supervised_report import AXES, LOSS_LABELS, Cells
 from benchmarks.tables import markdown, mean_and_deviation
@@ -42,8 +43,28 @@ NONE = "-"
 def render(results: Path) -> str:
     """The tables, each with the sentences that say how to read it."""
     speed = json.loads((results / "speed.json").read_text())
-    parts = [_accuracies(results), _graphs(results), _costs(speed)]
+    parts = [
+        _accuracies(results),
+        _documents(results),
+        _graphs(results),
+        _costs(speed),
+    ]
     return "\n\n".join(part for part in parts if part)
+
+
+def _documents(results: Path) -> str:
+    """The best of each readout on documents, if there are any."""
+    datasets = supervised_summary.load(results)
+    if not datasets:
+        return ""
+    epochs = ", ".join(f"{name} {cells.epochs}" for name, cells in datasets.items())
+    return (
+        f"{supervised_summary.peaks(datasets)}\n\nDocuments as sets of word vectors, "
+        f"with labels: accuracy in % of the last epoch (epochs: {epochs}), mean ± "
+        f"standard deviation over folds, of the best of the sizes tried of each "
+        f"readout, and this size (references or heads x points or seeds). The data is "
+        f"a reconstruction."
+    )
 
 
 def _graphs(results: Path) -> str:

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from benchmarks import config, overview, records
+from benchmarks.experiments import supervised_summary
 from benchmarks.registry import EXPERIMENTS
 
 USAGE = """usage: python -m benchmarks report
@@ -44,6 +45,9 @@ def refresh(readme: Path, results: Path) -> None:
             print(f"{name}: reported")
         else:
             print(f"{name}: no records in {path.name}")
+    if documents := supervised_summary.render(results):
+        page = replace_part(page, "documents", documents)
+        print("documents: reported")
     readme.write_text(page)
 
 

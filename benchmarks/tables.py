@@ -1,8 +1,10 @@
 """Numbers over seeds, and tables of them."""
 
-import math
 from collections.abc import Sequence
 from statistics import mean, stdev
+from typing import Any
+
+from scipy.stats import sem, t
 
 
 def mean_and_deviation(values: Sequence[float], scale: float = 100.0) -> str:
@@ -11,10 +13,10 @@ def mean_and_deviation(values: Sequence[float], scale: float = 100.0) -> str:
     return f"{middle} ± {scale * stdev(values):.1f}" if len(values) > 1 else middle
 
 
-def paired_difference(ours: dict[int, float], theirs: dict[int, float]) -> str:
+def paired_difference(ours: dict[Any, float], theirs: dict[Any, float]) -> str:
     """``+1.2 ± 0.3 (8/1/1)``: the mean of the differences seed by seed, in points,
-    the half-width of its 95 % interval (normal approximation), and the seeds that are
-    better, equal and worse: a mean may come from a single one of them."""
+    the half-width of its 95 % interval (Student's t, as there may be few seeds), and
+    the seeds that are better, equal and worse: a mean may come from a single one."""
     differences = [100 * (ours[seed] - theirs[seed]) for seed in ours if seed in theirs]
     if not differences:
         return ""
@@ -23,7 +25,7 @@ def paired_difference(ours: dict[int, float], theirs: dict[int, float]) -> str:
     counts = f"({better}/{len(differences) - better - worse}/{worse})"
     if len(differences) == 1:
         return f"{differences[0]:+.1f} {counts}"
-    half = 1.96 * stdev(differences) / math.sqrt(len(differences))
+    half = t.ppf(0.975, len(differences) - 1) * sem(differences)
     return f"{mean(differences):+.1f} ± {half:.1f} {counts}"
 
 

@@ -8,6 +8,7 @@ import pytest
 import gswe_pyg
 from benchmarks import config, overview, report
 from benchmarks.__main__ import COMMANDS
+from benchmarks.experiments import supervised_summary
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
@@ -81,6 +82,8 @@ def test_the_tables_of_the_benchmarks_are_those_of_the_records(tmp_path):
                 f"the part {name} of benchmarks/README.md is outdated: run "
                 f"python -m benchmarks report"
             )
+    documents = supervised_summary.render(report.RESULTS)
+    assert page == report.replace_part(page, "documents", documents)
 
 
 def test_the_commands_that_ci_takes_from_the_readme():

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch_geometric.data import Batch
 
 from benchmarks.config import RunSettings
+from benchmarks.experiments import supervised_logistic as logistic
 from benchmarks.experiments.supervised_model import (
     HIDDEN,
     OWN_ARCHITECTURES,
@@ -63,8 +64,13 @@ class Run(RunSettings):
     def __post_init__(self) -> None:
         LABELLED_DATASETS[self.dataset]
         BACKBONES[self.backbone]
-        READOUTS[self.readout]
-        check_choices(self, slicer=SLICERS, scale=SCALES, evaluate=PARTS)
+        check_choices(
+            self,
+            readout=(*READOUTS, logistic.NAME),
+            slicer=SLICERS,
+            scale=SCALES,
+            evaluate=PARTS,
+        )
         for name in ("points", "references", "epochs", "batch_size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
@@ -77,7 +83,7 @@ class Run(RunSettings):
 
     def canonical(self) -> "Run":
         run = self
-        if self.readout in SIZELESS_READOUTS:
+        if self.readout in {*SIZELESS_READOUTS, logistic.NAME}:
             run = replace(run, points=1, references=1)
         if self.readout not in GSWE_READOUTS:
             run = replace(run, weighted=False, start=Run.start, slicer=Run.slicer)
@@ -91,6 +97,8 @@ def execute(run: Run, context: Context) -> Outcome:
     train, held_out = split(dataset, run)
     label = f"{run.readout} {run.references}x{run.points} fold {run.fold}"
     context.listener.start(label, run.epochs)
+    if run.readout == logistic.NAME:
+        return logistic.execute(train, held_out)
 
     torch.manual_seed(run.seed)
     model = build(run, dataset.num_features, dataset.num_classes)

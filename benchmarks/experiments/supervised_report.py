@@ -15,6 +15,7 @@ RECONSTRUCTION = (
 )
 
 LABELS = {
+    "logistic": "mean word vector, logistic regression",
     "mean": "mean",
     "pma": "PMA",
     "gswe_linear": "GSWE, linear",
@@ -23,6 +24,7 @@ LABELS = {
     "approx_repset": "ApproxRepSet",
 }
 COLORS = {
+    "logistic": "0.8",
     "mean": "0.6",
     "pma": "tab:orange",
     "gswe_linear": "tab:blue",
@@ -36,6 +38,9 @@ VARIANTS = ("weighted", "start", "slicer", "scale")
 AXES = ("readout", "points", "references", "fold", "seed", *VARIANTS)
 REPETITIONS = ("fold", "seed")
 
+#: What has no size is a level in the figures, not a line.
+LEVELS = ("logistic", "mean")
+
 
 class Series(NamedTuple):
     """What is one line of a figure: a readout in one of its variants."""
@@ -46,6 +51,10 @@ class Series(NamedTuple):
     @property
     def label(self) -> str:
         return ", ".join([LABELS.get(self.readout, self.readout), *self.variant])
+
+    @property
+    def is_gswe(self) -> bool:
+        return self.readout.startswith("gswe")
 
 
 class Size(NamedTuple):
@@ -79,6 +88,13 @@ class Cells:
         fixed = {size.points for size in sizes if size.references > 1}
         self.by_references = [size for size in sizes if size.points in fixed]
 
+    @property
+    def epochs(self) -> int:
+        return next(iter(self.records.values()))[0]["config"]["epochs"]
+
+    def sizes(self, series: Series) -> list[Size]:
+        return [size for other, size in self.records if other == series]
+
     def of(self, series: Series, size: Size) -> list[Record]:
         return self.records.get((series, size), [])
 
@@ -95,9 +111,8 @@ class Cells:
 
     def best(self, series: Series) -> Size:
         """The size with the highest mean, among those with the most folds."""
-        sizes = [size for other, size in self.records if other == series]
         return max(
-            sizes,
+            self.sizes(series),
             key=lambda size: (
                 len(self.of(series, size)),
                 mean(self.accuracies(series, size)),
@@ -108,18 +123,22 @@ class Cells:
 def report(name: str, records: list[Record], folder: Path) -> str:
     """One part per protocol: what differs in epochs or data is not averaged."""
     trials = [r for r in records if r["config"]["evaluate"] == "validation"]
-    protocols: dict[str, list[Record]] = {}
-    for record in records:
-        if record["config"]["evaluate"] == "test":
-            protocols.setdefault(_protocol(record), []).append(record)
     parts = []
-    largest_first = sorted(protocols.items(), key=lambda item: -len(item[1]))
-    for number, (protocol, group) in enumerate(largest_first, start=1):
+    for number, (protocol, group) in enumerate(protocols(records), start=1):
         figure = f"{name}.png" if number == 1 else f"{name}-{number}.png"
         parts.append(_part(name, protocol, group, folder / figure))
     if trials:
         parts.append(_trials(trials))
     return "\n\n".join(parts)
+
+
+def protocols(records: list[Record]) -> list[tuple[str, list[Record]]]:
+    """Records on test parts by what is the same for all readouts, most first."""
+    groups: dict[str, list[Record]] = {}
+    for record in records:
+        if record["config"]["evaluate"] == "test":
+            groups.setdefault(_protocol(record), []).append(record)
+    return sorted(groups.items(), key=lambda item: -len(item[1]))
 
 
 def _is_gswe(record: Record) -> bool:
@@ -206,8 +225,11 @@ def _accuracy(records: list[Record]) -> str:
 
 
 def _cost(records: list[Record]) -> str:
+    parameters = f"{records[0]['parameters']:,}"
+    if records[0]["config"]["readout"] == "logistic":
+        return parameters  # there are no epochs
     seconds = median(record["metrics"]["epoch_seconds"] for record in records)
-    return f"{records[0]['parameters']:,} / {seconds:.2f}"
+    return f"{parameters} / {seconds:.2f}"
 
 
 def _best(cells: Cells) -> str:
@@ -224,17 +246,13 @@ def _best(cells: Cells) -> str:
                 str(size.references),
                 _accuracy(records),
                 f"{records[0]['parameters']:,}",
-                "" if series == pma else _difference(cells, series, size, rival),
+                ""
+                if series == pma
+                else paired_difference(cells.by_fold(series, size), rival),
             ]
         )
     header = ["readout", "elements", "references", "accuracy", "parameters"]
     return markdown([*header, "difference to PMA"], rows)
-
-
-def _difference(
-    cells: Cells, series: Series, size: Size, rival: dict[tuple, float]
-) -> str:
-    return paired_difference(cells.by_fold(series, size), rival)
 
 
 def _trials(records: list[Record]) -> str:
@@ -314,7 +332,7 @@ def _draw_line(panel, cells: Cells, series: Series, sizes: list[Size], axis: str
         "color": COLORS.get(series.readout),
         "linestyle": ("-", "--", ":", "-.")[len(series.variant) % 4],
     }
-    if series.readout == "mean":  # it has no size: a level for all of them
+    if series.readout in LEVELS:
         size = cells.best(series)
         panel.axhline(100 * mean(cells.accuracies(series, size)), **style)
         return

@@ -97,6 +97,27 @@ def test_render(results):
     assert "beside one of 1,000" in text
 
 
+def test_documents(results):
+    assert "Documents" not in overview.render(results)
+    run = {"points": 4, "references": 2, "fold": 0, "seed": 0, "epochs": 50}
+    run |= {"evaluate": "test", "weighted": False, "start": 0.1, "slicer": "identity"}
+    lines = [
+        json.dumps(
+            {
+                "id": readout,
+                "config": {**run, "readout": readout, "scale": "none"},
+                "metrics": {"accuracy": accuracy},
+            }
+        )
+        for readout, accuracy in [("mean", 0.25), ("gswe_linear", 0.75)]
+    ]
+    (results / "twitter.jsonl").write_text("\n".join(lines) + "\n")
+    text = overview.render(results)
+    assert rows(text)["mean", 2] == ["25.0"]
+    assert rows(text)["GSWE, linear", 2] == ["75.0 (2x4)"]
+    assert "epochs: twitter 50" in text
+
+
 def test_ranks_of_graphs(results):
     assert "Graph networks" not in overview.render(results)
     lines = [

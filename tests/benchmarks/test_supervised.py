@@ -6,7 +6,7 @@ import torch
 from lightning_fabric import Fabric
 
 from benchmarks import config, records, run
-from benchmarks.experiments import supervised
+from benchmarks.experiments import supervised, supervised_logistic
 from benchmarks.experiments.supervised import Run, execute, report, split
 from benchmarks.progress import Silent
 from benchmarks.registry import LABELLED_DATASETS, READOUTS
@@ -48,7 +48,7 @@ def context(listener=None):
 def outcome(**settings):
     found = execute(replace(TINY, **settings), context())
     metrics = {k: v for k, v in found.metrics.items() if k != "epoch_seconds"}
-    assert found.metrics["epoch_seconds"] >= 0
+    assert found.metrics.get("epoch_seconds", 0) >= 0
     return metrics, found.parameters
 
 
@@ -144,7 +144,8 @@ def test_idle_settings_do_not_make_other_runs():
     for readout in ("pma", "repset", "approx_repset"):
         plain = Run(readout=readout, points=4)
         assert replace(plain, **idle).canonical() == plain
-    assert Run(readout="mean", points=4, references=2).canonical().points == 1
+    for readout in ("mean", "logistic"):
+        assert Run(readout=readout, points=4, references=2).canonical().points == 1
     gswe = Run(readout="gswe_linear", **idle)
     assert gswe.canonical() == gswe
 
@@ -199,6 +200,31 @@ def test_the_accuracy_of_known_answers(documents):
         1 - share
     )
     assert supervised.accuracy(TINY, Oracle(torch.nan), documents, fabric) == 0
+
+
+def test_logistic_regression_classifies_means(documents):
+    means, labels = supervised_logistic.mean_vectors(documents)
+    for i in (0, 7, 59):
+        data = documents[i]
+        assert means[i] == pytest.approx(data.x.double().mean(0).numpy(), abs=1e-12)
+        assert labels[i] == data.y.item()
+    # Words 0 to 9 are of the first class only, words 20 to 29 of the second.
+    metrics, parameters = outcome(readout="logistic")
+    assert metrics["accuracy"] > 0.8
+    assert parameters == 6 + 1
+    assert outcome(readout="logistic")[0] == metrics
+    assert outcome(readout="logistic", fold=1)[0] != metrics
+
+
+def test_logistic_regression_is_blind_to_held_out_labels(documents):
+    """The penalty is chosen on training sets: wrong labels elsewhere change nothing."""
+    train, held_out = split(documents, TINY)
+    right = supervised_logistic.execute(train, held_out).metrics
+    wrong = words()
+    wrong._data.y = 1 - wrong._data.y
+    flipped = supervised_logistic.execute(train, wrong[held_out.indices()]).metrics
+    assert flipped["train_loss"] == right["train_loss"]
+    assert flipped["accuracy"] == pytest.approx(1 - right["accuracy"], abs=1e-6)
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
@@ -274,6 +300,9 @@ def test_report_of_the_grids(tmp_path):
             record("gswe_linear", 0.8 + gain, fold=fold, weighted=True),
             record("repset", 0.4 + gain, references=2, fold=fold),
         ]
+        logistic = record("logistic", 0.3, points=1, fold=fold)
+        del logistic["metrics"]["epoch_seconds"]
+        found.append(logistic)
     found.append(record("mean", 0.2, points=1, epochs=3))
     text = report("twitter", found, tmp_path)
     rows = table_rows(text)
@@ -283,6 +312,7 @@ def test_report_of_the_grids(tmp_path):
     assert ["readout \\ references", "1", "2"] in rows
     assert ["PMA", "75.0 ± 7.1", "65.0 ± 7.1"] in rows
     assert ["RepSet", "", "45.0 ± 7.1"] in rows
+    assert ["mean word vector, logistic regression", "1,234", "", ""] in rows
     best = ["GSWE, linear", "16", "1", "85.0 ± 7.1", "1,234", "+10.0 ± 0.0 (2/0/0)"]
     assert best in rows
     assert ["PMA", "16", "1", "75.0 ± 7.1", "1,234", ""] in rows

@@ -1,0 +1,42 @@
+"""Logistic regression on the mean word vector: what a network on sets has to beat."""
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from torch_geometric.utils import scatter
+
+from benchmarks.work import Outcome
+from gswe_pyg.datasets import SetDataset
+
+#: Takes the place of a readout in a config, though no network is trained.
+NAME = "logistic"
+
+#: Inverse strengths of the penalty, one of which is chosen on training sets.
+STRENGTHS = np.logspace(-4, 2, 7)
+
+
+def execute(train: SetDataset, held_out: SetDataset) -> Outcome:
+    """Fits on the training sets, with the penalty of the best cross-validation among
+    them, then classifies the held-out sets. There is nothing random in it."""
+    pipeline = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+    model = GridSearchCV(pipeline, {"logisticregression__C": STRENGTHS}, cv=5)
+    x, y = mean_vectors(train)
+    model.fit(x, y)
+    classifier = model.best_estimator_[-1]
+    return Outcome(
+        metrics={
+            "accuracy": round(float(model.score(*mean_vectors(held_out))), 6),
+            "train_loss": float(f"{log_loss(y, model.predict_proba(x)):.6g}"),
+        },
+        parameters=classifier.coef_.size + classifier.intercept_.size,
+    )
+
+
+def mean_vectors(sets: SetDataset) -> tuple[np.ndarray, np.ndarray]:
+    """The mean of each set, in float64, and its label."""
+    batch = sets.get_batch(range(len(sets)))
+    x = scatter(batch.x.double(), batch.batch, 0, batch.num_graphs, reduce="mean")
+    return x.numpy(), batch.y.flatten().numpy()
