@@ -16,8 +16,10 @@ from benchmarks.registry import (
     CONSTANTS,
     DATASETS,
     LOSSES,
+    PARTS,
     READOUTS,
     SIZELESS_READOUTS,
+    check_choices,
     scale_constants,
 )
 from benchmarks.set_table import SetTable
@@ -60,10 +62,7 @@ class Run(RunSettings):
         for name in ("points", "epochs", "batch_size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
-        if self.evaluate not in ("test", "validation"):
-            raise ValueError(
-                f"evaluate must be 'test' or 'validation' (got {self.evaluate!r})"
-            )
+        check_choices(self, evaluate=PARTS)
 
     def canonical(self) -> "Run":
         run = self

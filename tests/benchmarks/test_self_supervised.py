@@ -150,7 +150,9 @@ def test_validation_never_looks_at_the_test_sets(monkeypatch):
     outcome = execute(run, context())
     monkeypatch.setitem(DATASETS, "set_circles", lambda root: (train, test))
     assert execute(run, context()) == outcome
-    with pytest.raises(ValueError, match="evaluate must be 'test' or 'validation'"):
+    with pytest.raises(
+        ValueError, match="unknown evaluate 'train'; there are test, validation"
+    ):
         Run(evaluate="train")
 
 
