@@ -68,11 +68,15 @@ class WorkerBar:
 
     def epoch(self) -> None:
         self.seen += 1
-        self.grid.update(1 / self.epochs)
+        self._advance(1 / self.epochs)
         self.bar.update()
 
     def finish(self) -> None:
-        self.grid.update(1 - self.seen / self.epochs)
+        self._advance(1 - self.seen / self.epochs)
+
+    def _advance(self, share: float) -> None:
+        """Shares may add up to a little more than all runs; tqdm would complain."""
+        self.grid.update(min(share, self.grid.total - self.grid.n))
 
 
 class Silent:
