@@ -200,7 +200,7 @@ def _part(name: str, protocol: str, group: list[Record], figure: Path) -> str:
     parts += [
         "The best cell of each, chosen by these very accuracies, with its parameters "
         "and, fold by fold, its difference to the best of PMA in percentage points "
-        "(mean ± half-width of its 95 % interval, folds better / equal / worse):",
+        "(mean ± half-width of its 95 % t-interval, folds better / equal / worse):",
         _best(cells),
         "Parameters / processor seconds per training epoch (median):",
         _table(cells, cells.by_points, "elements", _cost),

@@ -51,7 +51,7 @@ def render(results: Path) -> str:
             f"GSWE without word counts and PMA have equally many. {RECONSTRUCTION}",
             peaks(datasets),
             "The paper's claims, as differences fold by fold in percentage points "
-            "(mean ± half-width of its 95 % interval, folds better / equal / worse). "
+            "(mean ± half-width of its 95 % t-interval, folds better / equal / worse). "
             "The first is the mean over all cells that both have, so that nothing is "
             "chosen:",
             _claims(datasets),
