@@ -118,8 +118,8 @@ def _part(protocol: str, group: list[Record], cells: Cells, figure: str) -> str:
     if differences:
         parts.append(
             "Differences of accuracies with as many points and the same seed, in "
-            "percentage points, mean ± half-width of its 95 % t-interval (seeds better / "
-            "equal / worse):"
+            "percentage points, mean ± half-width of its 95 % t-interval (seeds "
+            "better / equal / worse):"
         )
         parts.append(differences)
     parts.append(
