@@ -97,9 +97,10 @@ def _cases(
     weight = torch.rand(len(src), generator=torch.Generator().manual_seed(seed)) + 0.1
     few = src[:, :4]
     for interpolation in INTERPOLATIONS:
-        arguments = (few, ptr, 16, interpolation, "torch", weight)
-        label = f"kernel weighted {interpolation}"
-        cases[label] = lambda a=arguments: list(run(*a))
+        for name in available():
+            arguments = (few, ptr, 16, interpolation, name, weight)
+            label = f"kernel weighted {interpolation} {name}"
+            cases[label] = lambda a=arguments: list(run(*a))
     few = src[:, :16] if slices >= 16 else src
     width = few.shape[1]
     cases["gswe"] = lambda: _train(

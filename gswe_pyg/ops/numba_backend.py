@@ -15,13 +15,15 @@ import torch
 from torch import Tensor
 
 from gswe_pyg.ops import numba_kernels as kernels
-from gswe_pyg.ops.interpolation import neighbours, overlaps
+from gswe_pyg.ops.interpolation import INTERPOLATIONS, neighbours, overlaps
 from gswe_pyg.ops.numba_kernels import LANES, PLACE_BITS, Part, Terms, num_key_rows
 from gswe_pyg.ops.threads import for_each
+from gswe_pyg.ops.torch_backend import drop_massless
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
-# Up to about here, a network is no slower than a sort that needs fewer comparisons.
+# Up to about here, a network is no slower than a sort that needs fewer comparisons. A
+# multiple of eight, as the rows of its keys are.
 _NETWORK_NODES = 4096
 
 # What a key has room for.
@@ -41,23 +43,17 @@ _TABLE_ROWS, _TABLE_ENTRIES = 256, 1 << 16
 _KEPT_ELEMENTS = 1 << 18
 
 
-class _Batch:
+class _Layout:
     """Where things are in a batch of graphs, as the kernels want to know it."""
 
-    def __init__(
-        self, ptr: Tensor, num_slices: int, num_points: int, interpolation: str
-    ) -> None:
+    def __init__(self, ptr: Tensor, num_slices: int, num_points: int) -> None:
         self.ptr = ptr.numpy()
         self.num_graphs = len(self.ptr) - 1
         self.num_elements = int(self.ptr[-1])
         self.num_slices = num_slices
         self.num_points = num_points
-        self.in_double = interpolation == "barycentric"  # sums of many values
         self.sizes = self.ptr[1:] - self.ptr[:-1]
         self.largest = int(self.sizes.max(initial=0))
-        self.rows, self.terms = _rows_and_terms(
-            self.sizes, self.largest, num_points, interpolation
-        )
         self.num_threads = 1
         if self.num_elements * num_slices >= _WORTH_THREADS:
             self.num_threads = torch.get_num_threads()
@@ -68,23 +64,45 @@ class _Batch:
 
     def parts(self) -> Iterator[Part]:
         """Graphs and slices in some parts of about equal work for each thread."""
-        if self.num_threads == 1:
-            yield Part(0, self.num_graphs, 0, self.num_slices)
-            return
-        num_parts = 4 * self.num_threads
-        share = self.num_elements // num_parts + 1
-        shares = np.arange(1, num_parts) * share
-        bounds = np.searchsorted(self.ptr, shares).clip(max=self.num_graphs)
-        bounds = np.unique([0, *bounds, self.num_graphs]).tolist()
-        for first, last in pairwise(bounds):
+        share = self._share
+        for first, last, _, num_slices in self.parts_of_graphs():
             # A graph of many shares is cut by slices.
             num_elements = int(self.ptr[last] - self.ptr[first])
             num_cuts = max(1, -(-num_elements // (2 * share)))
-            num_blocks = -(-self.num_slices // LANES)
+            num_blocks = -(-num_slices // LANES)
             step = LANES * -(-num_blocks // num_cuts)
-            for start in range(0, self.num_slices, step):
-                end = min(start + step, self.num_slices)
-                yield Part(first, last, start, end)
+            for start in range(0, num_slices, step):
+                yield Part(first, last, start, min(start + step, num_slices))
+
+    def parts_of_graphs(self) -> Iterator[Part]:
+        """The same, but a graph with all its slices is in one part."""
+        if self.num_threads == 1:
+            yield Part(0, self.num_graphs, 0, self.num_slices)
+            return
+        shares = np.arange(self._share, self.num_elements, self._share)
+        bounds = np.searchsorted(self.ptr, shares).clip(max=self.num_graphs)
+        bounds = np.unique([0, *bounds, self.num_graphs]).tolist()
+        for first, last in pairwise(bounds):
+            yield Part(first, last, 0, self.num_slices)
+
+    @property
+    def _share(self) -> int:
+        """How many elements make a part."""
+        num_parts = 4 * self.num_threads if self.num_threads > 1 else 1
+        return self.num_elements // num_parts + 1
+
+
+class _Batch(_Layout):
+    """The same with the terms of all sizes, which need no values."""
+
+    def __init__(
+        self, ptr: Tensor, num_slices: int, num_points: int, interpolation: str
+    ) -> None:
+        super().__init__(ptr, num_slices, num_points)
+        self.in_double = interpolation == "barycentric"  # sums of many values
+        self.rows, self.terms = _rows_and_terms(
+            self.sizes, self.largest, num_points, interpolation
+        )
 
 
 def _rows_and_terms(
@@ -163,11 +181,8 @@ def quantile(
     """
     batch = _Batch(ptr, src.shape[1], num_points, interpolation)
     largest = batch.largest
-    if with_order and largest > _MAX_NODES:
-        raise ValueError(
-            f"The 'numba' backend differentiates through graphs of at most "
-            f"{_MAX_NODES} elements (got {largest}): use the 'torch' backend"
-        )
+    if with_order:
+        _check_room(largest)
     order = torch.empty(src.shape if with_order else (0,), dtype=torch.int32)
     if batch.is_empty:
         return _zeros(src, batch), order
@@ -175,10 +190,9 @@ def quantile(
     key_dtype = np.int64 if with_order else np.int32
     bits = _flat(src).view(np.int32)
     flat_out, flat_order = out.numpy().reshape(-1), order.numpy().reshape(-1)
-    num_keys = LANES * num_key_rows(min(largest, _NETWORK_NODES))
 
     def sort_by_network(part: Part) -> None:
-        keys = np.empty(num_keys, key_dtype)
+        keys = _network_keys(batch, key_dtype)
         kernels.quantile(
             bits,
             batch.num_slices,
@@ -281,6 +295,105 @@ def adjoint(
     return out.to(grad.dtype)
 
 
+def weighted_quantile(
+    src: Tensor, ptr: Tensor, weight: Tensor, num_points: int, interpolation: str
+) -> Tensor:
+    """As :func:`quantile`, with a mass for each element."""
+    src, weight, ptr, _ = drop_massless(src, weight, ptr)
+    batch = _Layout(ptr, src.shape[1], num_points)
+    if batch.is_empty:
+        return _zeros(src, batch)
+    out = _new_points(batch)
+    points = out.numpy().reshape(-1)
+    nothing = np.empty(0, np.float32), np.empty(0)
+    _run_weighted(batch, src, weight, interpolation, points, *nothing)
+    return out.to(src.dtype)
+
+
+def weighted_adjoint(
+    grad: Tensor, src: Tensor, ptr: Tensor, weight: Tensor, interpolation: str
+) -> tuple[Tensor, Tensor]:
+    """The gradients of :func:`weighted_quantile` for ``src`` and ``weight``, for which
+    the sort is done once more."""
+    grad_src, grad_weight = torch.zeros_like(src), torch.zeros_like(weight)
+    src, weight, ptr, present = drop_massless(src, weight, ptr)
+    batch = _Layout(ptr, src.shape[1], grad.shape[-1])
+    if batch.is_empty:
+        return grad_src, grad_weight
+    values, mass = torch.empty(src.shape), torch.zeros(len(src), dtype=torch.float64)
+    room = values.numpy().reshape(-1), mass.numpy()
+    _run_weighted(batch, src, weight, interpolation, _flat(grad), *room)
+    grad_src[present] = values.to(src.dtype)
+    grad_weight[present] = mass.to(weight.dtype)
+    return grad_src, grad_weight
+
+
+def _run_weighted(
+    batch: _Layout,
+    src: Tensor,
+    weight: Tensor,
+    interpolation: str,
+    points: np.ndarray,
+    grad_src: np.ndarray,
+    grad_mass: np.ndarray,
+) -> None:
+    """The points or, if there is room for them, the gradients. The gradient of a mass
+    is a sum over slices: each graph is done by one thread, so that it has the same bits
+    with any number of them."""
+    _check_room(batch.largest)
+    bits, mass = _flat(src).view(np.int32), weight.detach().double().numpy()
+    code = INTERPOLATIONS.index(interpolation)
+
+    def work(part: Part, keys: np.ndarray, is_sorted: bool) -> None:
+        kernels.weighted(
+            bits,
+            batch.num_slices,
+            batch.ptr,
+            mass,
+            batch.num_points,
+            code,
+            part,
+            keys,
+            is_sorted,
+            points,
+            grad_src,
+            grad_mass,
+        )
+
+    def sort_by_network(part: Part) -> None:
+        work(part, _network_keys(batch, np.int64), is_sorted=False)
+
+    def sort_by_numpy(graph: int) -> None:
+        start, size = int(batch.ptr[graph]), int(batch.sizes[graph])
+        step = max(_BLOCK // size, 1)
+        for first in range(0, batch.num_slices, step):
+            last = min(first + step, batch.num_slices)
+            keys = np.empty((last - first, size), np.int64)
+            flat = keys.reshape(-1)
+            kernels.pack(bits, batch.num_slices, start, size, first, len(keys), flat)
+            keys.sort(axis=-1)
+            work(Part(graph, graph + 1, first, last), flat, is_sorted=True)
+
+    large = np.flatnonzero(batch.sizes > _NETWORK_NODES).tolist()
+    for_each(sort_by_numpy, large, batch.num_threads, caller_works=True)
+    if len(large) < batch.num_graphs:
+        parts = batch.parts_of_graphs()
+        for_each(sort_by_network, parts, batch.num_threads, caller_works=True)
+
+
+def _network_keys(batch: _Layout, dtype: type) -> np.ndarray:
+    num_rows = num_key_rows(min(batch.largest, _NETWORK_NODES))
+    return np.empty(LANES * num_rows, dtype)
+
+
+def _check_room(largest: int) -> None:
+    if largest > _MAX_NODES:
+        raise ValueError(
+            f"With gradients or weights, the 'numba' backend takes graphs of at most "
+            f"{_MAX_NODES} elements (got {largest}): use the 'torch' backend"
+        )
+
+
 def _parts_of_large(batch: _Batch) -> list[Part]:
     """The graphs for numpy's sort, one by one, and some slices of them."""
     parts = []
@@ -299,9 +412,9 @@ def _flat(x: Tensor) -> np.ndarray:
     return x.detach().float().contiguous().numpy().reshape(-1)
 
 
-def _new_points(batch: _Batch) -> Tensor:
+def _new_points(batch: _Layout) -> Tensor:
     return torch.empty(batch.num_graphs, batch.num_slices, batch.num_points)
 
 
-def _zeros(src: Tensor, batch: _Batch) -> Tensor:
+def _zeros(src: Tensor, batch: _Layout) -> Tensor:
     return src.new_zeros(batch.num_graphs, batch.num_slices, batch.num_points)

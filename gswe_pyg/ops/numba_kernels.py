@@ -19,6 +19,8 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
+from gswe_pyg.ops.interpolation import INTERPOLATIONS
+
 LANES = 16
 
 # Points that are written at once.
@@ -621,3 +623,276 @@ def adjoint(grad, num_slices, ptr, rows, terms, num_points, part, out, order):
                 for lane in range(width):
                     to = base + order[at + lane] * num_slices + lane
                     out[to] = used[i * LANES + lane]
+
+
+# Sets with masses #####################################################################
+#
+# Their order is another in each slice, so that this is done lane by lane. The formulas
+# are those of `gswe_pyg.ops.weighted`.
+
+LINEAR, STEP, BARYCENTRIC, PSWE = map(
+    INTERPOLATIONS.index, ("linear", "step", "barycentric", "pswe")
+)
+
+
+class Lane(NamedTuple):
+    """A set in one slice, in sorted order, and room for its derivatives."""
+
+    place: np.ndarray
+    value: np.ndarray
+    mass: np.ndarray
+    cumulative: np.ndarray
+    grad_value: np.ndarray
+    grad_mass: np.ndarray
+    grad_knot: np.ndarray
+
+
+@_inlined
+def _load_lane(keys, at, stride, values, base, num_slices, mass, start, size, lane):
+    cumulative = 0.0
+    for j in range(size):
+        place = keys[at + j * stride] & ((1 << PLACE_BITS) - 1)
+        cumulative += mass[start + place]
+        lane.place[j] = place
+        lane.value[j] = values[base + place * num_slices]
+        lane.mass[j] = mass[start + place]
+        lane.cumulative[j] = cumulative
+
+
+@_inlined
+def _knot_factors(interpolation, size, num_points):
+    """Knots are the first times the cumulative mass plus the second times the mass."""
+    if interpolation == LINEAR:
+        return 2.0 * num_points, -1.0 * num_points
+    return float(size) * (num_points + 1), 0.0
+
+
+@_inlined
+def _rank(interpolation, size, m):
+    """The place of a point among the knots is this times the total."""
+    if interpolation == LINEAR:
+        return 2.0 * m + 1
+    return (size + 1.0) * (m + 1)
+
+
+@_inlined
+def _advance(lane, size, m, num_points, interpolation, lower):
+    """The element below a point, from that of the point before, and how far it is to
+    the next one, with the inverse of the gap between them."""
+    last = size - 1
+    total = lane.cumulative[last]
+    if interpolation == STEP:
+        # Compared as products, so that whole masses are compared exactly.
+        wanted = (2.0 * m + 1) * total
+        while lower < last and lane.cumulative[lower] * (2 * num_points) < wanted:
+            lower += 1
+        return lower, 0.0, 0.0
+    per_cumulative, per_mass = _knot_factors(interpolation, size, num_points)
+    wanted = _rank(interpolation, size, m) * total
+    low = per_cumulative * lane.cumulative[lower] + per_mass * lane.mass[lower]
+    upper = min(lower + 1, last)
+    high = per_cumulative * lane.cumulative[upper] + per_mass * lane.mass[upper]
+    while lower + 1 < last and high <= wanted:
+        lower, low = lower + 1, high
+        upper = lower + 1
+        high = per_cumulative * lane.cumulative[upper] + per_mass * lane.mass[upper]
+    if high <= low:  # a single element, or a mass that vanishes beside the total
+        return lower, 0.0, 0.0
+    fraction, inverse_gap = (wanted - low) / (high - low), 1 / (high - low)
+    if interpolation == LINEAR and not 0 <= fraction <= 1:
+        return lower, min(max(fraction, 0.0), 1.0), 0.0  # constant beyond the knots
+    return lower, fraction, inverse_gap
+
+
+@_inlined
+def _points_between(lane, size, num_points, interpolation, points, to):
+    lower = 0
+    for m in range(num_points):
+        lower, fraction, _ = _advance(lane, size, m, num_points, interpolation, lower)
+        point = 0.0
+        if fraction != 1:  # zero times infinity is nothing
+            point += lane.value[lower] * (1 - fraction)
+        if fraction != 0:
+            point += lane.value[min(lower + 1, size - 1)] * fraction
+        points[to + m] = point
+
+
+@_inlined
+def _gradients_between(lane, size, num_points, interpolation, points, at):
+    lane.grad_value[:size] = 0
+    lane.grad_knot[:size] = 0
+    grad_total = 0.0
+    lower = 0
+    for m in range(num_points):
+        lower, fraction, inverse_gap = _advance(
+            lane, size, m, num_points, interpolation, lower
+        )
+        upper = min(lower + 1, size - 1)
+        grad = np.float64(points[at + m])
+        lane.grad_value[lower] += grad * (1 - fraction)
+        lane.grad_value[upper] += grad * fraction
+        slope = (grad * lane.value[upper] - grad * lane.value[lower]) * inverse_gap
+        lane.grad_knot[lower] += slope * (fraction - 1)
+        lane.grad_knot[upper] -= slope * fraction
+        grad_total += slope * _rank(interpolation, size, m)
+    if interpolation == STEP:
+        lane.grad_mass[:size] = 0
+        return
+    per_cumulative, per_mass = _knot_factors(interpolation, size, num_points)
+    for j in range(size - 1, -1, -1):
+        grad_total += per_cumulative * lane.grad_knot[j]
+        lane.grad_mass[j] = per_mass * lane.grad_knot[j] + grad_total
+
+
+@_inlined
+def _next_piece(lane, size, num_points, j, m):
+    """Up to where element and point stay the same, and which of them ends there."""
+    end_of_point = (m + 1) * lane.cumulative[size - 1]
+    if j == size:
+        return end_of_point, False
+    end_of_element = lane.cumulative[j] * num_points
+    if m < num_points and end_of_point < end_of_element:
+        return end_of_point, False
+    return end_of_element, True
+
+
+@_inlined
+def _points_by_overlap(lane, size, num_points, points, to):
+    total = lane.cumulative[size - 1]
+    j, m, begin, point = 0, 0, 0.0, 0.0
+    while m < num_points:
+        end, is_element = _next_piece(lane, size, num_points, j, m)
+        weight = (end - begin) / total
+        if weight != 0:
+            point += lane.value[min(j, size - 1)] * weight
+        begin = end
+        if is_element:
+            j += 1
+        else:
+            points[to + m] = point
+            m, point = m + 1, 0.0
+
+
+@_inlined
+def _gradients_by_overlap(lane, size, num_points, points, at):
+    total = lane.cumulative[size - 1]
+    lane.grad_value[:size] = 0
+    lane.grad_knot[:size] = 0
+    grad_total, grad_before = 0.0, 0.0
+    j, m, begin = 0, 0, 0.0
+    before_is_element, before = False, -1  # what ended where this piece begins
+    while True:
+        is_over = m == num_points and j == size
+        grad_width = 0.0
+        if not is_over:
+            end, is_element = _next_piece(lane, size, num_points, j, m)
+            weight = (end - begin) / total
+            column = min(j, size - 1)
+            grad = np.float64(points[at + min(m, num_points - 1)])
+            lane.grad_value[column] += grad * weight
+            grad_width = grad * lane.value[column] / total
+            grad_total -= grad_width * weight
+            begin = end
+        grad_end = grad_before - grad_width
+        if before >= 0 and before_is_element:
+            lane.grad_knot[before] += grad_end * num_points
+        elif before >= 0:
+            grad_total += grad_end * (before + 1)
+        if is_over:
+            break
+        grad_before, before_is_element = grad_width, is_element
+        before = j if is_element else m
+        if is_element:
+            j += 1
+        else:
+            m += 1
+    for j in range(size - 1, -1, -1):
+        grad_total += lane.grad_knot[j]
+        lane.grad_mass[j] = grad_total
+
+
+@_kernel
+def weighted(
+    bits,
+    num_slices,
+    ptr,
+    mass,
+    num_points,
+    interpolation,
+    part,
+    keys,
+    is_sorted,
+    points,
+    grad_src,
+    grad_mass,
+):
+    """The points of sets with masses; given room for them, gradients from those of the
+    points. Graphs that have no room in ``keys`` are left out, unless there is but one
+    whose keys ``[width, size]`` are sorted already."""
+    values = bits.view(np.float32)
+    largest = 0
+    for graph in range(part.first_graph, part.last_graph):
+        largest = max(largest, ptr[graph + 1] - ptr[graph])
+    if not is_sorted:
+        largest = min(largest, len(keys) // LANES)
+    room = np.empty((6, largest))
+    lane = Lane(
+        np.empty(largest, np.int64),
+        room[0],
+        room[1],
+        room[2],
+        room[3],
+        room[4],
+        room[5],
+    )
+    line = np.zeros(LANES, np.int32)
+    for graph in range(part.first_graph, part.last_graph):
+        start = ptr[graph]
+        size = ptr[graph + 1] - start
+        if not is_sorted and num_key_rows(size) * LANES > len(keys):
+            continue
+        for block in range(part.first_slice, part.last_slice, LANES):
+            first, width = _lanes_of_block(block, part)
+            base = start * num_slices + first
+            if size > 0 and not is_sorted:
+                _pack_block(bits, base, num_slices, size, width, keys, line)
+                _sort(keys, size)
+            for i in range(block - first, width):
+                at = (graph * num_slices + first + i) * num_points
+                if size == 0:
+                    if len(grad_src) == 0:
+                        points[at : at + num_points] = 0
+                    continue
+                key_at, stride = i, LANES
+                if is_sorted:
+                    key_at, stride = (first + i - part.first_slice) * size, 1
+                _load_lane(
+                    keys,
+                    key_at,
+                    stride,
+                    values,
+                    base + i,
+                    num_slices,
+                    mass,
+                    start,
+                    size,
+                    lane,
+                )
+                if len(grad_src) == 0:
+                    if interpolation == BARYCENTRIC:
+                        _points_by_overlap(lane, size, num_points, points, at)
+                    else:
+                        _points_between(
+                            lane, size, num_points, interpolation, points, at
+                        )
+                    continue
+                if interpolation == BARYCENTRIC:
+                    _gradients_by_overlap(lane, size, num_points, points, at)
+                else:
+                    _gradients_between(
+                        lane, size, num_points, interpolation, points, at
+                    )
+                for j in range(size):
+                    place = lane.place[j]
+                    grad_src[base + i + place * num_slices] = lane.grad_value[j]
+                    grad_mass[start + place] += lane.grad_mass[j]

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 from torch.nn import Parameter
 
-from gswe_pyg.ops import numpy_backend, torch_backend
+from gswe_pyg.ops import numpy_backend
 from gswe_pyg.ops.interpolation import INTERPOLATIONS
 
 BACKENDS = ("numba", "numpy", "torch")
@@ -105,9 +105,10 @@ def segment_quantile(
     """
     _check(src, ptr, num_points, interpolation, weight)
     ptr = ptr.long()
-    if weight is not None:
-        return _weighted(src, ptr, weight, num_points, interpolation)
     name = _choose_backend(src)
+    if weight is not None:
+        name = name if name == "numba" else "torch"
+        return _weighted(src, ptr, weight, num_points, interpolation, name)
     with_order = src.requires_grad and torch.is_grad_enabled()
     return _quantile(src, ptr, num_points, interpolation, with_order, name)[0]
 
@@ -255,17 +256,28 @@ def _adjoint_kernel(
 
 
 def _weighted_kernel(
-    src: Tensor, ptr: Tensor, weight: Tensor, num_points: int, interpolation: str
+    src: Tensor,
+    ptr: Tensor,
+    weight: Tensor,
+    num_points: int,
+    interpolation: str,
+    backend: str,
 ) -> Tensor:
     _check_ptr(src, ptr)
     check_weight(ptr, weight)
-    return torch_backend.weighted_quantile(src, ptr, weight, num_points, interpolation)
+    quantile = _module(backend).weighted_quantile
+    return quantile(src, ptr, weight, num_points, interpolation)
 
 
 def _weighted_adjoint_kernel(
-    grad: Tensor, src: Tensor, ptr: Tensor, weight: Tensor, interpolation: str
+    grad: Tensor,
+    src: Tensor,
+    ptr: Tensor,
+    weight: Tensor,
+    interpolation: str,
+    backend: str,
 ) -> tuple[Tensor, Tensor]:
-    return torch_backend.weighted_adjoint(grad, src, ptr, weight, interpolation)
+    return _module(backend).weighted_adjoint(grad, src, ptr, weight, interpolation)
 
 
 def _fake_quantile(src, ptr, num_points, interpolation, with_order, backend):
@@ -284,11 +296,11 @@ def _fake_adjoint(grad, order, ptr, num_points, interpolation, backend):
     return grad.new_empty(order.shape)
 
 
-def _fake_weighted(src, ptr, weight, num_points, interpolation):
+def _fake_weighted(src, ptr, weight, num_points, interpolation, backend):
     return src.new_empty(ptr.shape[0] - 1, src.shape[1], num_points)
 
 
-def _fake_weighted_adjoint(grad, src, ptr, weight, interpolation):
+def _fake_weighted_adjoint(grad, src, ptr, weight, interpolation, backend):
     return torch.empty_like(src), torch.empty_like(weight)
 
 
@@ -327,13 +339,13 @@ def _adjoint_backward(ctx, grad):
 
 
 def _remember_weighted(ctx, inputs, output):
-    src, ptr, weight, _, ctx.interpolation = inputs
+    src, ptr, weight, _, *ctx.options = inputs
     ctx.save_for_backward(src, ptr, weight)
 
 
 def _weighted_backward(ctx, grad):
-    grads = _weighted_adjoint(grad, *ctx.saved_tensors, ctx.interpolation)
-    return grads[0], None, grads[1], None, None
+    grads = _weighted_adjoint(grad, *ctx.saved_tensors, *ctx.options)
+    return grads[0], None, grads[1], None, None, None
 
 
 def _operator(

@@ -103,7 +103,7 @@ def weighted_quantile(
     src: Tensor, ptr: Tensor, weight: Tensor, num_points: int, interpolation: str
 ) -> Tensor:
     """As :func:`quantile`, with a mass for each element."""
-    src, weight, ptr, _ = _drop_massless(src, weight, ptr)
+    src, weight, ptr, _ = drop_massless(src, weight, ptr)
     out = src.new_zeros(len(ptr) - 1, src.shape[1], num_points)
     for bucket in _buckets(ptr, src.shape[1]):
         values, position = _sort(src[bucket.index, bucket.slices], bucket)
@@ -126,7 +126,7 @@ def weighted_adjoint(
     times the size of its input.
     """
     grad_src, grad_weight = torch.zeros_like(src), torch.zeros_like(weight)
-    src, weight, ptr, present = _drop_massless(src, weight, ptr)
+    src, weight, ptr, present = drop_massless(src, weight, ptr)
     for bucket in _buckets(ptr, src.shape[1]):
         values, position = _sort(src[bucket.index, bucket.slices], bucket)
         mass = _sorted_mass(weight, position, bucket)
@@ -150,7 +150,7 @@ def _sorted_mass(weight: Tensor, position: Tensor, bucket: _Bucket) -> Tensor:
     return mass[:, None].expand(position.shape).gather(-1, position)
 
 
-def _drop_massless(
+def drop_massless(
     src: Tensor, weight: Tensor, ptr: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Without the elements of mass zero, and the places of those that remain.

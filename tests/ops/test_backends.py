@@ -378,6 +378,8 @@ def test_more_nodes_than_a_key_has_room_for(interpolation, monkeypatch):
         segment_quantile(src, ptr, 3, interpolation)
         message = r"at most 63 elements \(got 64\): use"
         with pytest.raises(ValueError, match=message):
+            segment_quantile(src, ptr, 3, interpolation, torch.ones(len(src)))
+        with pytest.raises(ValueError, match=message):
             segment_quantile(src.requires_grad_(), ptr, 3, interpolation)
 
 
@@ -458,6 +460,101 @@ def test_parts_cover_everything_once():
                 for first, last, start, end in batch.parts():
                     seen[first:last, start:end] += 1
                 assert (seen == 1).all()
+                for first, last, start, end in batch.parts_of_graphs():
+                    assert (start, end) == (0, num_slices)
+                    seen[first:last] += 1
+                assert (seen == 2).all()
+
+
+# With masses ##########################################################################
+
+
+def masses(ptr, seed=3):
+    """Of all sizes, some of them whole or equal, and a fifth of them zero."""
+    generator = torch.Generator().manual_seed(seed)
+    mass = torch.rand(int(ptr[-1]), generator=generator) + 0.1
+    mass[::3] = mass[::3].mul(4).ceil()
+    mass[torch.rand(mass.shape, generator=generator) < 0.2] = 0
+    mass[ptr[:-1][ptr.diff() > 0]] = 0.5  # at least one element in each graph
+    return mass
+
+
+def run_weighted(src, ptr, num_points, interpolation, name, weight):
+    """Points, and the gradients for values and masses."""
+    with backend(name):
+        src = src.detach().clone().requires_grad_()
+        weight = weight.detach().clone().requires_grad_()
+        out = segment_quantile(src, ptr, num_points, interpolation, weight)
+        generator = torch.Generator().manual_seed(1)
+        grad = torch.randn(out.shape, generator=generator).to(out.dtype)
+        return out.detach(), *torch.autograd.grad(out, [src, weight], grad)
+
+
+def assert_same_gradients(actual, expected):
+    """Sums over slices may be far larger than their result."""
+    for a, b in zip(actual, expected, strict=True):
+        scale = b.abs().max().item() if b.numel() else 0.0
+        torch.testing.assert_close(a, b, rtol=2e-6, atol=2e-6 * scale)
+
+
+@pytest.mark.parametrize("interpolation", INTERPOLATIONS)
+@pytest.mark.parametrize("num_points", [1, 3, 8, 33])
+@pytest.mark.parametrize("num_slices", [1, 6, 16, 35])
+def test_backends_agree_on_masses(num_slices, num_points, interpolation, monkeypatch):
+    src, ptr = ragged(num_slices=num_slices)
+    src[:, ::2] = src[:, ::2].round()  # ties
+    weight = masses(ptr)
+    arguments = (src, ptr, num_points, interpolation)
+    expected = run_weighted(*arguments, "torch", weight)
+    actual = run_weighted(*arguments, "numba", weight)
+    assert_same(actual[:1], expected[:1], exact=interpolation != "barycentric")
+    assert_same_gradients(actual[1:], expected[1:])
+    # The larger graphs by numpy's sort, some slices at a time.
+    monkeypatch.setattr(numba_backend, "_NETWORK_NODES", 8)
+    monkeypatch.setattr(numba_backend, "_BLOCK", 20)
+    assert_same(run_weighted(*arguments, "numba", weight), actual)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("interpolation", INTERPOLATIONS)
+def test_backends_agree_on_masses_in_half_precision(interpolation, dtype):
+    src, ptr = ragged(dtype=dtype)
+    weight = masses(ptr).to(dtype)
+    a = run_weighted(src, ptr, 7, interpolation, "numba", weight)
+    b = run_weighted(src, ptr, 7, interpolation, "torch", weight)
+    eps = torch.finfo(dtype).eps
+    for x, y in zip(a, b, strict=True):
+        assert x.dtype == y.dtype == dtype
+        torch.testing.assert_close(x, y, rtol=eps, atol=eps)
+
+
+@pytest.mark.parametrize("values", SPECIAL.values(), ids=SPECIAL.keys())
+@pytest.mark.parametrize("interpolation", INTERPOLATIONS)
+@pytest.mark.parametrize("num_points", [1, 4, 9])
+def test_backends_agree_on_masses_of_special_values(num_points, interpolation, values):
+    src = torch.tensor(values)[:, None].repeat(1, 2)
+    src[:, 1] *= -1
+    ptr = torch.tensor([0, 7])
+    weight = torch.tensor([1.0, 2.0, 0.25, 1e-30, 3.0, 1.0, 0.0])
+    arguments = (src, ptr, num_points, interpolation)
+    a = run_weighted(*arguments, "numba", weight)
+    b = run_weighted(*arguments, "torch", weight)
+    assert_same(a, b, exact=False)
+
+
+@pytest.mark.parametrize("interpolation", INTERPOLATIONS)
+def test_masses_give_the_same_bits_with_all_threads(
+    interpolation, monkeypatch, restore_threads
+):
+    src, ptr = ragged([*SIZES, 5000, 700, *SIZES], num_slices=37)
+    weight = masses(ptr)
+    results = []
+    monkeypatch.setattr(numba_backend, "_WORTH_THREADS", 0)
+    for num_threads in (1, 2, 5):
+        torch.set_num_threads(num_threads)
+        results.append(run_weighted(src, ptr, 9, interpolation, "numba", weight))
+    assert_same(results[1], results[0])
+    assert_same(results[2], results[0])
 
 
 READ_ONLY = """

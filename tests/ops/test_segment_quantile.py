@@ -1,3 +1,4 @@
+import importlib.util
 import math
 from fractions import Fraction
 from itertools import product
@@ -391,10 +392,12 @@ def test_opcheck(weighted, dtype):
     ops = torch.ops.gswe_pyg
     if weighted:
         weight = torch.rand(len(src)).to(dtype).add(0.1).requires_grad_()
-        args = (src, ptr, weight, 3, "linear")
+        has_numba = importlib.util.find_spec("numba") is not None
+        name = "numba" if has_numba and dtype != torch.float64 else "torch"
+        args = (src, ptr, weight, 3, "linear", name)
         torch.library.opcheck(ops.weighted_segment_quantile.default, args)
         grad = torch.randn(4, 2, 3, dtype=dtype)
-        args = (grad, src.detach(), ptr, weight.detach(), "linear")
+        args = (grad, src.detach(), ptr, weight.detach(), "linear", name)
         torch.library.opcheck(ops.weighted_segment_quantile_adjoint.default, args)
         return
     args = (src, ptr, 3, "linear", True, name)
