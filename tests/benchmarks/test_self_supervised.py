@@ -192,7 +192,7 @@ def test_report(tmp_path):
     ]
     assert ["mean", "70.0 ± 14.1", ""] in rows
     assert ["GSWE, linear", "", "95.0 ± 7.1"] in rows
-    assert ["SimCLR: (GSWE, linear) - (PMA)", "", "+35.0 ± 9.8 (2/0/0)"] in rows
+    assert ["SimCLR: (GSWE, linear) - (PMA)", "", "+35.0 ± 63.5 (2/0/0)"] in rows
     assert "4,417" in text
     assert "epochs=50" in text
     # Another number of epochs is another part with its own figure.
