@@ -57,13 +57,12 @@ def _documents(results: Path) -> str:
     datasets = supervised_summary.load(results)
     if not datasets:
         return ""
-    epochs = ", ".join(f"{name} {cells.epochs}" for name, cells in datasets.items())
     return (
         f"{supervised_summary.peaks(datasets)}\n\nDocuments as sets of word vectors, "
-        f"with labels: accuracy in % of the last epoch (epochs: {epochs}), mean ± "
-        f"standard deviation over folds, of the best of the sizes tried of each "
-        f"readout, and this size (references or heads x points or seeds). The data is "
-        f"a reconstruction."
+        f"with labels: accuracy in % of the last epoch "
+        f"({supervised_summary.extent(datasets)}), mean ± standard deviation over "
+        f"folds. Of the sizes tried (references or heads x points or seeds), the best "
+        f"by these very accuracies is shown. The data is a reconstruction."
     )
 
 

@@ -1,4 +1,4 @@
-"""Numbers over seeds, and tables of them."""
+"""Numbers over seeds or folds, and tables of them."""
 
 from collections.abc import Sequence
 from statistics import mean, stdev
@@ -14,9 +14,10 @@ def mean_and_deviation(values: Sequence[float], scale: float = 100.0) -> str:
 
 
 def paired_difference(ours: dict[Any, float], theirs: dict[Any, float]) -> str:
-    """``+1.2 ± 0.3 (8/1/1)``: the mean of the differences seed by seed, in points,
-    the half-width of its 95 % interval (Student's t, as there may be few seeds), and
-    the seeds that are better, equal and worse: a mean may come from a single one."""
+    """``+1.2 ± 0.3 (8/1/1)``: the mean of the differences seed by seed (or fold by
+    fold), in points, the half-width of its 95 % interval (Student's t, as there may be
+    few), and the seeds that are better, equal and worse: a mean may come from a single
+    one."""
     differences = [100 * (ours[seed] - theirs[seed]) for seed in ours if seed in theirs]
     if not differences:
         return ""

@@ -13,8 +13,8 @@ from gswe_pyg.datasets import SetDataset
 #: Takes the place of a readout in a config, though no network is trained.
 NAME = "logistic"
 
-#: Inverse strengths of the penalty, one of which is chosen on training sets.
-STRENGTHS = np.logspace(-1, 3, 5)
+#: Inverse weights of the penalty, one of which is chosen on training sets.
+INVERSE_PENALTIES = np.logspace(-1, 3, 5)
 
 
 def execute(train: SetDataset, held_out: SetDataset) -> Outcome:
@@ -22,7 +22,8 @@ def execute(train: SetDataset, held_out: SetDataset) -> Outcome:
     them, then classifies the held-out sets. The seed of a run makes no difference."""
     # Shuffled, as documents stand by topic in some of the files.
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
-    model = GridSearchCV(LogisticRegression(max_iter=1000), {"C": STRENGTHS}, cv=folds)
+    grid = {"C": INVERSE_PENALTIES}
+    model = GridSearchCV(LogisticRegression(max_iter=1000), grid, cv=folds)
     x, y = mean_vectors(train)
     with threadpool_limits(1):  # many small products; threads would wait, not work
         model.fit(x, y)
@@ -31,6 +32,7 @@ def execute(train: SetDataset, held_out: SetDataset) -> Outcome:
         metrics={
             "accuracy": round(float(model.score(*mean_vectors(held_out))), 6),
             "train_loss": float(f"{log_loss(y, model.predict_proba(x)):.6g}"),
+            "inverse_penalty": float(model.best_params_["C"]),
         },
         parameters=classifier.coef_.size + classifier.intercept_.size,
     )

@@ -52,16 +52,29 @@ class Series(NamedTuple):
     def label(self) -> str:
         return ", ".join([LABELS.get(self.readout, self.readout), *self.variant])
 
-    @property
-    def is_gswe(self) -> bool:
-        return self.readout.startswith("gswe")
-
 
 class Size(NamedTuple):
     """Elements of a reference, seeds; and references, hidden sets, heads."""
 
     points: int
     references: int
+
+
+def in_order(found: Iterable[Series]) -> list[Series]:
+    """As the labels stand, then by variant."""
+    order = list(LABELS)
+
+    def key(series: Series) -> tuple:
+        is_known = series.readout in order
+        place = order.index(series.readout) if is_known else len(order)
+        return place, series.readout, series.variant
+
+    return sorted(found, key=key)
+
+
+def repetition(record: Record) -> tuple:
+    """Which fold and seed it is of."""
+    return tuple(record["config"][name] for name in REPETITIONS)
 
 
 class Cells:
@@ -75,14 +88,7 @@ class Cells:
             series = Series(config["readout"], _variant(config, differing))
             size = Size(config["points"], config["references"])
             self.records.setdefault((series, size), []).append(record)
-        order = list(LABELS)
-        self.series = sorted(
-            {series for series, _ in self.records},
-            key=lambda s: (
-                order.index(s.readout) if s.readout in order else len(order),
-                s.variant,
-            ),
-        )
+        self.series = in_order({series for series, _ in self.records})
         sizes = sorted({size for _, size in self.records})
         self.by_points = [size for size in sizes if size.references == 1]
         fixed = {size.points for size in sizes if size.references > 1}
@@ -91,6 +97,10 @@ class Cells:
     @property
     def epochs(self) -> int:
         return next(iter(self.records.values()))[0]["config"]["epochs"]
+
+    @property
+    def num_folds(self) -> int:
+        return max(len(records) for records in self.records.values())
 
     def sizes(self, series: Series) -> list[Size]:
         return [size for other, size in self.records if other == series]
@@ -103,10 +113,8 @@ class Cells:
 
     def by_fold(self, series: Series, size: Size) -> dict[tuple, float]:
         return {
-            tuple(record["config"][name] for name in REPETITIONS): accuracy
-            for record, accuracy in zip(
-                self.of(series, size), self.accuracies(series, size), strict=True
-            )
+            repetition(record): record["metrics"]["accuracy"]
+            for record in self.of(series, size)
         }
 
     def best(self, series: Series) -> Size:
@@ -198,9 +206,10 @@ def _part(name: str, protocol: str, group: list[Record], figure: Path) -> str:
             _table(cells, cells.by_references, "references", _accuracy),
         ]
     parts += [
-        "The best cell of each, chosen by these very accuracies, with its parameters "
-        "and, fold by fold, its difference to the best of PMA in percentage points "
-        "(mean ± half-width of its 95 % t-interval, folds better / equal / worse):",
+        "The best cell of each, chosen by these very accuracies, with its parameters, "
+        "the training loss of its last epoch and, fold by fold, its difference to the "
+        "best of PMA in percentage points (mean ± half-width of its 95 % t-interval, "
+        "folds better / equal / worse):",
         _best(cells),
         "Parameters / processor seconds per training epoch (median):",
         _table(cells, cells.by_points, "elements", _cost),
@@ -246,13 +255,14 @@ def _best(cells: Cells) -> str:
                 str(size.references),
                 _accuracy(records),
                 f"{records[0]['parameters']:,}",
+                f"{mean(record['metrics']['train_loss'] for record in records):.3f}",
                 ""
                 if series == pma
                 else paired_difference(cells.by_fold(series, size), rival),
             ]
         )
     header = ["readout", "elements", "references", "accuracy", "parameters"]
-    return markdown([*header, "difference to PMA"], rows)
+    return markdown([*header, "training loss", "difference to PMA"], rows)
 
 
 def _trials(records: list[Record]) -> str:

@@ -29,7 +29,7 @@ MAX_MIB = 16
 
 
 def measure(config: dict, seed: int) -> Iterator[Check]:
-    # The weighted path is slow, and would leak as fast.
+    # By PyTorch, the weighted path is slow, and would leak as fast.
     tasks = [(name, False, config["steps"]) for name in available()]
     tasks.append(("torch", True, config["steps"] // 5))
     for name, weighted, steps in bar(tasks, "endurance", "process"):

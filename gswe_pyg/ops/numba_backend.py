@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from gswe_pyg.ops import numba_kernels as kernels
-from gswe_pyg.ops.interpolation import INTERPOLATIONS, neighbours, overlaps
+from gswe_pyg.ops.interpolation import neighbours, overlaps
 from gswe_pyg.ops.numba_kernels import LANES, PLACE_BITS, Part, Terms, num_key_rows
 from gswe_pyg.ops.threads import for_each
 from gswe_pyg.ops.torch_backend import drop_massless
@@ -80,7 +80,7 @@ class _Layout:
             yield Part(0, self.num_graphs, 0, self.num_slices)
             return
         shares = np.arange(self._share, self.num_elements, self._share)
-        bounds = np.searchsorted(self.ptr, shares).clip(max=self.num_graphs)
+        bounds = np.searchsorted(self.ptr, shares)
         bounds = np.unique([0, *bounds, self.num_graphs]).tolist()
         for first, last in pairwise(bounds):
             yield Part(first, last, 0, self.num_slices)
@@ -183,7 +183,7 @@ def quantile(
     largest = batch.largest
     if with_order:
         _check_room(largest)
-    order = torch.empty(src.shape if with_order else (0,), dtype=torch.int32)
+    order = src.new_empty(src.shape if with_order else (0,), dtype=torch.int32)
     if batch.is_empty:
         return _zeros(src, batch), order
     out = _new_points(batch)
@@ -272,7 +272,7 @@ def adjoint(
 ) -> Tensor:
     """The transpose of :func:`apply`: from ``[B, L, M]`` to ``[N, L]``."""
     batch = _Batch(ptr, order.shape[1], num_points, interpolation)
-    out = torch.empty(order.shape, dtype=torch.float32)
+    out = grad.new_empty(order.shape, dtype=torch.float32)
     if batch.is_empty:
         return out.to(grad.dtype)
     points, flat_order = _flat(grad), order.numpy().reshape(-1)
@@ -320,7 +320,8 @@ def weighted_adjoint(
     batch = _Layout(ptr, src.shape[1], grad.shape[-1])
     if batch.is_empty:
         return grad_src, grad_weight
-    values, mass = torch.empty(src.shape), torch.zeros(len(src), dtype=torch.float64)
+    values = src.new_empty(src.shape, dtype=torch.float32)
+    mass = src.new_zeros(len(src), dtype=torch.float64)
     room = values.numpy().reshape(-1), mass.numpy()
     _run_weighted(batch, src, weight, interpolation, _flat(grad), *room)
     grad_src[present] = values.to(src.dtype)
@@ -342,7 +343,6 @@ def _run_weighted(
     with any number of them."""
     _check_room(batch.largest)
     bits, mass = _flat(src).view(np.int32), weight.detach().double().numpy()
-    code = INTERPOLATIONS.index(interpolation)
 
     def work(part: Part, keys: np.ndarray, is_sorted: bool) -> None:
         kernels.weighted(
@@ -351,7 +351,7 @@ def _run_weighted(
             batch.ptr,
             mass,
             batch.num_points,
-            code,
+            kernels.CODES[interpolation],
             part,
             keys,
             is_sorted,
@@ -375,7 +375,8 @@ def _run_weighted(
             work(Part(graph, graph + 1, first, last), flat, is_sorted=True)
 
     large = np.flatnonzero(batch.sizes > _NETWORK_NODES).tolist()
-    for_each(sort_by_numpy, large, batch.num_threads, caller_works=True)
+    if large:
+        for_each(sort_by_numpy, large, batch.num_threads, caller_works=True)
     if len(large) < batch.num_graphs:
         parts = batch.parts_of_graphs()
         for_each(sort_by_network, parts, batch.num_threads, caller_works=True)
@@ -413,7 +414,8 @@ def _flat(x: Tensor) -> np.ndarray:
 
 
 def _new_points(batch: _Layout) -> Tensor:
-    return torch.empty(batch.num_graphs, batch.num_slices, batch.num_points)
+    shape = (batch.num_graphs, batch.num_slices, batch.num_points)
+    return torch.empty(shape, dtype=torch.float32, device="cpu")
 
 
 def _zeros(src: Tensor, batch: _Layout) -> Tensor:

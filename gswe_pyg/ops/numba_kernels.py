@@ -19,8 +19,6 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
-from gswe_pyg.ops.interpolation import INTERPOLATIONS
-
 LANES = 16
 
 # Points that are written at once.
@@ -630,9 +628,9 @@ def adjoint(grad, num_slices, ptr, rows, terms, num_points, part, out, order):
 # Their order is another in each slice, so that this is done lane by lane. The formulas
 # are those of `gswe_pyg.ops.weighted`.
 
-LINEAR, STEP, BARYCENTRIC, PSWE = map(
-    INTERPOLATIONS.index, ("linear", "step", "barycentric", "pswe")
-)
+# Kept here, as compiled code does not notice what changes in other files.
+CODES = {"linear": 0, "step": 1, "barycentric": 2, "pswe": 3}
+LINEAR, STEP, BARYCENTRIC = CODES["linear"], CODES["step"], CODES["barycentric"]
 
 
 class Lane(NamedTuple):
@@ -718,7 +716,7 @@ def _points_between(lane, size, num_points, interpolation, points, to):
 
 
 @_inlined
-def _gradients_between(lane, size, num_points, interpolation, points, at):
+def _gradients_between(lane, size, num_points, interpolation, grad_points, at):
     lane.grad_value[:size] = 0
     lane.grad_knot[:size] = 0
     grad_total = 0.0
@@ -728,9 +726,10 @@ def _gradients_between(lane, size, num_points, interpolation, points, at):
             lane, size, m, num_points, interpolation, lower
         )
         upper = min(lower + 1, size - 1)
-        grad = np.float64(points[at + m])
+        grad = np.float64(grad_points[at + m])
         lane.grad_value[lower] += grad * (1 - fraction)
-        lane.grad_value[upper] += grad * fraction
+        if interpolation != STEP:
+            lane.grad_value[upper] += grad * fraction
         slope = (grad * lane.value[upper] - grad * lane.value[lower]) * inverse_gap
         lane.grad_knot[lower] += slope * (fraction - 1)
         lane.grad_knot[upper] -= slope * fraction
@@ -746,12 +745,13 @@ def _gradients_between(lane, size, num_points, interpolation, points, at):
 
 @_inlined
 def _next_piece(lane, size, num_points, j, m):
-    """Up to where element and point stay the same, and which of them ends there."""
+    """Up to where element and point stay the same, and which of them ends there: both
+    do at last, the element first."""
     end_of_point = (m + 1) * lane.cumulative[size - 1]
     if j == size:
         return end_of_point, False
     end_of_element = lane.cumulative[j] * num_points
-    if m < num_points and end_of_point < end_of_element:
+    if end_of_point < end_of_element:
         return end_of_point, False
     return end_of_element, True
 
@@ -774,7 +774,7 @@ def _points_by_overlap(lane, size, num_points, points, to):
 
 
 @_inlined
-def _gradients_by_overlap(lane, size, num_points, points, at):
+def _gradients_by_overlap(lane, size, num_points, grad_points, at):
     total = lane.cumulative[size - 1]
     lane.grad_value[:size] = 0
     lane.grad_knot[:size] = 0
@@ -782,13 +782,13 @@ def _gradients_by_overlap(lane, size, num_points, points, at):
     j, m, begin = 0, 0, 0.0
     before_is_element, before = False, -1  # what ended where this piece begins
     while True:
-        is_over = m == num_points and j == size
+        is_over = m == num_points
         grad_width = 0.0
         if not is_over:
             end, is_element = _next_piece(lane, size, num_points, j, m)
             weight = (end - begin) / total
             column = min(j, size - 1)
-            grad = np.float64(points[at + min(m, num_points - 1)])
+            grad = np.float64(grad_points[at + m])
             lane.grad_value[column] += grad * weight
             grad_width = grad * lane.value[column] / total
             grad_total -= grad_width * weight

@@ -36,7 +36,8 @@ def backend(name: str) -> Iterator[None]:
     The environment variable :obj:`GSWE_PYG_BACKEND` does the same for a whole process.
     All backends give the same numbers. Without a wish, :obj:`"numba"` serves tensors in
     single or half precision on the CPU, or :obj:`"numpy"` where numba is not installed,
-    and :obj:`"torch"` all others.
+    and :obj:`"torch"` all others. With weights, :obj:`"torch"` takes the place of
+    :obj:`"numpy"`.
 
     Args:
         name (str): :obj:`"numba"`, :obj:`"numpy"` or :obj:`"torch"`.
@@ -105,10 +106,11 @@ def segment_quantile(
     """
     _check(src, ptr, num_points, interpolation, weight)
     ptr = ptr.long()
-    name = _choose_backend(src)
     if weight is not None:
-        name = name if name == "numba" else "torch"
+        name = "torch" if _forced == "numpy" else _choose_backend(src)
+        name = "torch" if name == "numpy" else name
         return _weighted(src, ptr, weight, num_points, interpolation, name)
+    name = _choose_backend(src)
     with_order = src.requires_grad and torch.is_grad_enabled()
     return _quantile(src, ptr, num_points, interpolation, with_order, name)[0]
 
@@ -277,6 +279,8 @@ def _weighted_adjoint_kernel(
     interpolation: str,
     backend: str,
 ) -> tuple[Tensor, Tensor]:
+    if _is_differentiated((grad, src, weight)):
+        backend = "torch"  # whose operations PyTorch can differentiate once more
     return _module(backend).weighted_adjoint(grad, src, ptr, weight, interpolation)
 
 

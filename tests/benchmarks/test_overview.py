@@ -106,7 +106,7 @@ def test_documents(results):
             {
                 "id": readout,
                 "config": {**run, "readout": readout, "scale": "none"},
-                "metrics": {"accuracy": accuracy},
+                "metrics": {"accuracy": accuracy, "train_loss": 0.1},
             }
         )
         for readout, accuracy in [("mean", 0.25), ("gswe_linear", 0.75)]
@@ -115,7 +115,7 @@ def test_documents(results):
     text = overview.render(results)
     assert rows(text)["mean", 2] == ["25.0"]
     assert rows(text)["GSWE, linear", 2] == ["75.0 (2x4)"]
-    assert "epochs: twitter 50" in text
+    assert "twitter: 50 epochs, 1 folds" in text
 
 
 def test_ranks_of_graphs(results):

@@ -542,6 +542,63 @@ def test_backends_agree_on_masses_of_special_values(num_points, interpolation, v
     assert_same(a, b, exact=False)
 
 
+@pytest.mark.parametrize("name", ON_CPU)
+def test_second_derivatives_with_masses(name):
+    src, ptr = ragged([4, 3], num_slices=2)
+    direction = torch.randn(src.shape, generator=torch.Generator().manual_seed(4))
+    results = []
+    for other in (name, "torch"):
+        x, mass = src.clone().requires_grad_(), masses(ptr).requires_grad_()
+        with backend(other):
+            out = segment_quantile(x, ptr, 5, "linear", mass)
+            (grad,) = torch.autograd.grad(out.square().sum(), x, create_graph=True)
+            penalty = (grad * direction).sum()
+            results.append(torch.autograd.grad(penalty, [x, mass]))
+    assert results[0][0].any()
+    assert_same(*results, exact=False)
+
+
+@pytest.mark.parametrize("interpolation", INTERPOLATIONS)
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_gradients_that_are_no_numbers_stay_where_they_are(value, interpolation):
+    src, ptr = torch.arange(4.0)[:, None], torch.tensor([0, 4])
+    weight, grad = torch.tensor([1.0, 2.0, 1.0, 2.0]), torch.zeros(1, 1, 3)
+    grad[0, 0, 0] = value
+    a = numba_backend.weighted_adjoint(grad, src, ptr, weight, interpolation)
+    b = torch_backend.weighted_adjoint(grad, src, ptr, weight, interpolation)
+    assert a[0].isfinite().equal(b[0].isfinite())
+
+
+def test_numpy_leaves_masses_to_torch():
+    src, ptr = ragged(dtype=torch.float64)
+    expected = run_weighted(src, ptr, 5, "linear", "torch", masses(ptr).double())
+    actual = run_weighted(src, ptr, 5, "linear", "numpy", masses(ptr).double())
+    assert_same(actual, expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("name", ON_CPU)
+def test_the_default_dtype_makes_no_difference(name, dtype):
+    src, ptr = ragged()
+    expected = (
+        run(src, ptr, 5, "linear", name),
+        run_weighted(src, ptr, 5, "linear", name, masses(ptr)),
+    )
+    grads = [torch.randn(12, 6, 5, generator=torch.Generator().manual_seed(1))]
+    weight = masses(ptr)
+    torch.set_default_dtype(dtype)
+    try:
+        with backend(name):
+            x, mass = src.clone().requires_grad_(), weight.clone().requires_grad_()
+            out = segment_quantile(x, ptr, 5, "linear")
+            weighted = segment_quantile(x, ptr, 5, "linear", mass)
+            actual = [out, *torch.autograd.grad(out, x, grads)]
+            actual += [weighted, *torch.autograd.grad(weighted, [x, mass], grads)]
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert_same(actual, [*expected[0][1:3], *expected[1]])
+
+
 @pytest.mark.parametrize("interpolation", INTERPOLATIONS)
 def test_masses_give_the_same_bits_with_all_threads(
     interpolation, monkeypatch, restore_threads
