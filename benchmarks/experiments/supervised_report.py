@@ -37,6 +37,7 @@ COLORS = {
 VARIANTS = ("weighted", "start", "slicer", "scale")
 AXES = ("readout", "points", "references", "fold", "seed", *VARIANTS)
 REPETITIONS = ("fold", "seed")
+NOT_TRIED = (*REPETITIONS, "dataset")
 
 #: What has no size is a level in the figures, not a line.
 LEVELS = ("logistic", "mean")
@@ -135,8 +136,7 @@ def report(name: str, records: list[Record], folder: Path) -> str:
     for number, (protocol, group) in enumerate(protocols(records), start=1):
         figure = f"{name}.png" if number == 1 else f"{name}-{number}.png"
         parts.append(_part(name, protocol, group, folder / figure))
-    if trials:
-        parts.append(_trials(trials))
+    parts += [_trials(group) for group in _comparable(trials)]
     return "\n\n".join(parts)
 
 
@@ -265,10 +265,24 @@ def _best(cells: Cells) -> str:
     return markdown([*header, "training loss", "difference to PMA"], rows)
 
 
+def _comparable(trials: list[Record]) -> list[list[Record]]:
+    """Apart, what data sets with no setting in common were tried for."""
+    groups: list[tuple[set[str], set[tuple]]] = []
+    for record in trials:
+        config = record["config"]
+        setting = tuple(v for k, v in config.items() if k not in NOT_TRIED)
+        group = ({config["dataset"]}, {setting})
+        for other in [g for g in groups if g[0] & group[0] or g[1] & group[1]]:
+            groups.remove(other)
+            group = (other[0] | group[0], other[1] | group[1])
+        groups.append(group)
+    return [[r for r in trials if r["config"]["dataset"] in g[0]] for g in groups]
+
+
 def _trials(records: list[Record]) -> str:
     """Validation accuracy by all settings that differ, a column for each data set."""
     configs = [record["config"] for record in records]
-    kept = [name for name in configs[0] if name not in (*REPETITIONS, "dataset")]
+    kept = [name for name in configs[0] if name not in NOT_TRIED]
     differing = _differing(configs, kept)
     datasets = list(dict.fromkeys(config["dataset"] for config in configs))
     found: dict[tuple, dict[str, list[float]]] = {}

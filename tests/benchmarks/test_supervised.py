@@ -343,10 +343,15 @@ def test_report_of_the_trials(tmp_path):
             ("bbcsport", 0.0, 0.7),
         ]
     ]
+    # What has nothing in common with these is another table.
+    alone = {"dataset": "classic", "evaluate": "validation", "fold": 0}
+    found += [record("mean", 0.9, epochs=epochs, **alone) for epochs in (3, 15)]
     text = report("documents_start", found, tmp_path)
     rows = table_rows(text)
     assert ["start", "twitter", "bbcsport", "mean"] in rows
     assert ["0.0", "50.0", "70.0", "60.0"] in rows
     assert ["1.0", "60.0", "", ""] in rows
+    assert ["epochs", "classic", "mean"] in rows
+    assert ["15", "90.0", "90.0"] in rows
     assert "no test part is looked at" in text
     assert not list(tmp_path.iterdir())
