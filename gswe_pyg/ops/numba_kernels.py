@@ -811,6 +811,23 @@ def _gradients_by_overlap(lane, size, num_points, grad_points, at):
         lane.grad_mass[j] = grad_total
 
 
+@_inlined
+def _points(lane, size, num_points, interpolation, points, to):
+    if interpolation == BARYCENTRIC:
+        _points_by_overlap(lane, size, num_points, points, to)
+    else:
+        _points_between(lane, size, num_points, interpolation, points, to)
+
+
+@_inlined
+def _gradients(lane, size, num_points, interpolation, grad_points, at):
+    """Those of the values and masses, which are left in the lane."""
+    if interpolation == BARYCENTRIC:
+        _gradients_by_overlap(lane, size, num_points, grad_points, at)
+    else:
+        _gradients_between(lane, size, num_points, interpolation, grad_points, at)
+
+
 @_kernel
 def weighted(
     bits,
@@ -829,7 +846,7 @@ def weighted(
     """The points of sets with masses; given room for them, gradients from those of the
     points. Graphs that have no room in ``keys`` are left out, unless there is but one
     whose keys ``[width, size]`` are sorted already."""
-    values = bits.view(np.float32)
+    values, with_gradients = bits.view(np.float32), len(grad_src) > 0
     largest = 0
     for graph in range(part.first_graph, part.last_graph):
         largest = max(largest, ptr[graph + 1] - ptr[graph])
@@ -854,15 +871,16 @@ def weighted(
         for block in range(part.first_slice, part.last_slice, LANES):
             first, width = _lanes_of_block(block, part)
             base = start * num_slices + first
-            if size > 0 and not is_sorted:
+            if size == 0:
+                if not with_gradients:
+                    to = (graph * num_slices + first) * num_points
+                    points[to : to + width * num_points] = 0
+                continue
+            if not is_sorted:
                 _pack_block(bits, base, num_slices, size, width, keys, line)
                 _sort(keys, size)
             for i in range(block - first, width):
                 at = (graph * num_slices + first + i) * num_points
-                if size == 0:
-                    if len(grad_src) == 0:
-                        points[at : at + num_points] = 0
-                    continue
                 key_at, stride = i, LANES
                 if is_sorted:
                     key_at, stride = (first + i - part.first_slice) * size, 1
@@ -878,20 +896,10 @@ def weighted(
                     size,
                     lane,
                 )
-                if len(grad_src) == 0:
-                    if interpolation == BARYCENTRIC:
-                        _points_by_overlap(lane, size, num_points, points, at)
-                    else:
-                        _points_between(
-                            lane, size, num_points, interpolation, points, at
-                        )
+                if not with_gradients:
+                    _points(lane, size, num_points, interpolation, points, at)
                     continue
-                if interpolation == BARYCENTRIC:
-                    _gradients_by_overlap(lane, size, num_points, points, at)
-                else:
-                    _gradients_between(
-                        lane, size, num_points, interpolation, points, at
-                    )
+                _gradients(lane, size, num_points, interpolation, points, at)
                 for j in range(size):
                     place = lane.place[j]
                     grad_src[base + i + place * num_slices] = lane.grad_value[j]
