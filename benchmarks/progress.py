@@ -41,7 +41,7 @@ class Bars:
                 position=1 + worker,
                 leave=False,
                 disable=not live,
-                bar_format="  {desc}: {n:.0f}/{total:.0f} epochs",
+                bar_format="  {desc}: {n:.0f}/{total} epochs",
             )
             for worker in range(workers)
         ]
