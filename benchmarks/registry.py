@@ -13,7 +13,7 @@ from torch_geometric.nn.aggr import Aggregation
 
 from benchmarks import augmentations, graph_data, graph_readouts, set_data
 from gswe_pyg import GSWEAggregation
-from gswe_pyg.aggr import REFERENCE_STD
+from gswe_pyg.aggr.gswe import REFERENCE_STD
 from gswe_pyg.datasets import WordSets
 from gswe_pyg.losses import simclr_loss, simsiam_loss
 from gswe_pyg.models import MLP, PMA, ApproxRepSet, RepSet, SharedSAB, StackedSAB

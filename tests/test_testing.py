@@ -321,7 +321,7 @@ def test_mistakes_of_slicers_are_found(slicer, message):
 
 
 @pytest.mark.parametrize(
-    "name", ["testing", "aggr", "slicers", "ops.segment_quantile", "models.pma"]
+    "name", ["testing", "aggr.gswe", "slicers", "ops.segment_quantile", "aggr.pma"]
 )
 def test_examples_in_docstrings(name):
     module = importlib.import_module(f"gswe_pyg.{name}")

@@ -4,7 +4,7 @@ from torch_geometric.graphgym.config import cfg
 from torch_geometric.graphgym.register import register_config
 from yacs.config import CfgNode
 
-from gswe_pyg.aggr import REFERENCES
+from gswe_pyg.aggr.gswe import REFERENCES
 from gswe_pyg.ops.interpolation import INTERPOLATIONS
 from gswe_pyg.slicers import SLICERS
 

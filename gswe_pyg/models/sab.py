@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from gswe_pyg.models.size_groups import SizeGroups, pad
+from gswe_pyg.ops.size_groups import SizeGroups, pad
 
 
 class SAB(torch.nn.Module):

@@ -3,7 +3,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.nn.aggr import Aggregation
 
-from gswe_pyg.models.size_groups import SizeGroups, pad
+from gswe_pyg.ops.size_groups import SizeGroups, pad
 
 
 class PMA(Aggregation):

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from gswe_pyg.models import PMA
+from gswe_pyg.aggr import PMA
 from gswe_pyg.testing import assert_readout
 
 SIZES = [0, 3, 1, 12, 0, 12, 7, 40, 0]

@@ -4,7 +4,7 @@ import sys
 import pytest
 import torch
 
-from gswe_pyg.models import ApproxRepSet, RepSet, repset
+from gswe_pyg.aggr import ApproxRepSet, RepSet, repset
 from gswe_pyg.testing import assert_gradcheck, assert_readout
 
 # Smaller and larger than the hidden sets and as large; empty first, last, between.

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch_geometric.nn.aggr import Aggregation
 
-from gswe_pyg.models.size_groups import SizeGroups
+from gswe_pyg.ops.size_groups import SizeGroups
 
 #: Scores of a batch, below which starting threads takes longer than matching.
 _WORTH_THREADS = 1 << 18

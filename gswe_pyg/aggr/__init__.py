@@ -1,0 +1,7 @@
+"""Readouts, each a PyG ``Aggregation``."""
+
+from gswe_pyg.aggr.gswe import GSWEAggregation
+from gswe_pyg.aggr.pma import PMA
+from gswe_pyg.aggr.repset import ApproxRepSet, RepSet
+
+__all__ = ["PMA", "ApproxRepSet", "GSWEAggregation", "RepSet"]
