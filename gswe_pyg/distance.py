@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn import Module
 from torch_geometric.utils import scatter
 
+from gswe_pyg._checks import norm_order, not_negative
 from gswe_pyg.ops.segment_quantile import check_weight
 from gswe_pyg.slicers import LinearSlicer
 
@@ -114,8 +115,7 @@ def max_gsw_distance(
         >>> round(max_gsw_distance(x, x + shift).item(), 2)
         5.0
     """
-    if num_steps < 0:
-        raise ValueError(f"'num_steps' must not be negative (got {num_steps})")
+    not_negative("num_steps", num_steps)
     if slicer is None:
         slicer = LinearSlicer(x.shape[-1], num_slices=16).to(x)
     _check_sets(x, y, p, x_index, y_index, x_weight, y_weight)
@@ -284,8 +284,7 @@ def _check_sets(
     x_weight: Tensor | None,
     y_weight: Tensor | None,
 ) -> None:
-    if p < 1:
-        raise ValueError(f"'p' must be at least 1 (got {p})")
+    norm_order(p)
     if (x_index is None) != (y_index is None):
         raise ValueError("'x_index' and 'y_index' must be given together")
     for name, elements, index, weight in (

@@ -9,6 +9,7 @@ import torch.utils.data
 from torch import Tensor
 from torch_geometric.data import Batch, Data, Dataset
 
+from gswe_pyg._checks import positive_int
 from gswe_pyg.datasets.set_dataset import SetDataset, SetItems
 
 
@@ -46,12 +47,9 @@ class BucketBatchSampler(torch.utils.data.Sampler[list[int]]):
         pool_size: int = 32,
         seed: int = 0,
     ) -> None:
-        for name, value in (("batch_size", batch_size), ("pool_size", pool_size)):
-            if value < 1:
-                raise ValueError(f"{name!r} must be at least 1 (got {value})")
+        self.batch_size = positive_int("batch_size", batch_size)
+        self.pool_size = positive_int("pool_size", pool_size)
         self.sizes = _sizes(dataset)
-        self.batch_size = batch_size
-        self.pool_size = pool_size
         self.seed = seed
         self.epoch = 0
 

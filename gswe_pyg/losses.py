@@ -1,8 +1,12 @@
 """The two self-supervised objectives on set embeddings (paper, section 4.2)."""
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from gswe_pyg._checks import norm_order
 
 
 def simclr_loss(
@@ -93,8 +97,8 @@ def simsiam_loss(z: Tensor, z_bar: Tensor, p: float = 2.0) -> Tensor:
         tensor(2.)
     """
     _check_views(z, z_bar)
-    if not p >= 1:
-        raise ValueError(f"'p' must be at least 1 (got {p}); the usual choice is 2")
+    if not norm_order(p) < math.inf:
+        raise ValueError(f"'p' must be finite (got {p}); the usual choice is 2")
     forth = _power_distance(z, z_bar.detach(), p)
     back = _power_distance(z_bar, z.detach(), p)
     return (forth + back) / (2 * z.size(0))

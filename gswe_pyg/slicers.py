@@ -10,6 +10,8 @@ from torch.nn import Module, ModuleList, Parameter
 from torch_geometric.nn import Linear
 from torch_geometric.nn.resolver import activation_resolver
 
+from gswe_pyg._checks import positive_int
+
 # More coefficients a slice than this are a mistake rather than a model.
 _MAX_MONOMIALS = 100_000
 
@@ -41,8 +43,8 @@ class LinearSlicer(Module):
 
     def __init__(self, in_channels: int, num_slices: int) -> None:
         super().__init__()
-        self.in_channels = _positive("in_channels", in_channels)
-        self.num_slices = _positive("num_slices", num_slices)
+        self.in_channels = positive_int("in_channels", in_channels)
+        self.num_slices = positive_int("num_slices", num_slices)
         self.weight = Parameter(torch.empty(num_slices, in_channels))
         self.reset_parameters()
 
@@ -89,11 +91,11 @@ class PolynomialSlicer(Module):
 
     def __init__(self, in_channels: int, num_slices: int, degree: int = 3) -> None:
         super().__init__()
-        self.in_channels = _positive("in_channels", in_channels)
-        self.num_slices = _positive("num_slices", num_slices)
-        if degree < 1 or degree % 2 == 0:
-            raise ValueError(f"'degree' must be odd and positive (got {degree})")
-        self.degree = degree
+        self.in_channels = positive_int("in_channels", in_channels)
+        self.num_slices = positive_int("num_slices", num_slices)
+        self.degree = positive_int("degree", degree)
+        if degree % 2 == 0:
+            raise ValueError(f"'degree' must be odd (got {degree})")
         num_monomials = math.comb(in_channels + degree - 1, degree)
         if num_monomials > _MAX_MONOMIALS:
             raise ValueError(
@@ -163,12 +165,12 @@ class MLPSlicer(Module):
         act: str = "relu",
     ) -> None:
         super().__init__()
-        self.in_channels = _positive("in_channels", in_channels)
-        self.num_slices = _positive("num_slices", num_slices)
+        self.in_channels = positive_int("in_channels", in_channels)
+        self.num_slices = positive_int("num_slices", num_slices)
         if hidden_channels is None:
             hidden_channels = max(in_channels, num_slices)
-        self.hidden_channels = _positive("hidden_channels", hidden_channels)
-        self.num_layers = _positive("num_layers", num_layers)
+        self.hidden_channels = positive_int("hidden_channels", hidden_channels)
+        self.num_layers = positive_int("num_layers", num_layers)
         widths = [in_channels] + [hidden_channels] * (num_layers - 1)
         # PyG's layer, because GraphGym initialises every `torch.nn.Linear` anew.
         self.hidden = ModuleList(Linear(*pair) for pair in pairwise(widths))
@@ -215,7 +217,7 @@ class IdentitySlicer(Module):
 
     def __init__(self, in_channels: int) -> None:
         super().__init__()
-        self.in_channels = self.num_slices = _positive("in_channels", in_channels)
+        self.in_channels = self.num_slices = positive_int("in_channels", in_channels)
 
     def forward(self, x: Tensor) -> Tensor:
         r""""""
@@ -254,9 +256,3 @@ def make_slicer(slicer: str | Module, in_channels: int, num_slices: int) -> Modu
 def _slices(x: Tensor, weight: Tensor) -> Tensor:
     # The slices of an element side by side in memory, where a network sorts them.
     return F.linear(x, weight)
-
-
-def _positive(argument: str, value: int) -> int:
-    if value < 1:
-        raise ValueError(f"'{argument}' must be at least 1 (got {value})")
-    return value

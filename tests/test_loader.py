@@ -89,7 +89,7 @@ def test_sampler_of_other_graphs():
 @pytest.mark.parametrize("argument", ["batch_size", "pool_size"])
 def test_sampler_names_the_wrong_argument(argument):
     arguments = {"batch_size": 2, "pool_size": 2} | {argument: 0}
-    with pytest.raises(ValueError, match=f"'{argument}' must be at least 1"):
+    with pytest.raises(ValueError, match=f"'{argument}' must be a positive integer"):
         BucketBatchSampler(SetCircles(num_sets=4), **arguments)
 
 

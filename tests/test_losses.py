@@ -129,3 +129,8 @@ def test_simclr_loss_rejects_temperature(temperature):
 def test_simsiam_loss_rejects_order(p):
     with pytest.raises(ValueError, match="'p' must be at least 1"):
         simsiam_loss(*views(), p)
+
+
+def test_simsiam_loss_rejects_an_infinite_order():
+    with pytest.raises(ValueError, match=r"'p' must be finite \(got inf\)"):
+        simsiam_loss(*views(), float("inf"))

@@ -132,14 +132,23 @@ def test_make_slicer():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: LinearSlicer(0, 6), r"'in_channels' must be at least 1 \(got 0\)"),
-        (lambda: LinearSlicer(4, 0), r"'num_slices' must be at least 1 \(got 0\)"),
-        (lambda: PolynomialSlicer(4, 6, 2), r"'degree' must be odd .*\(got 2\)"),
-        (lambda: PolynomialSlicer(4, 6, -1), r"'degree' must be odd .*\(got -1\)"),
+        (
+            lambda: LinearSlicer(0, 6),
+            r"'in_channels' must be a positive integer \(got 0\)",
+        ),
+        (
+            lambda: LinearSlicer(4, 0),
+            r"'num_slices' must be a positive integer \(got 0\)",
+        ),
+        (lambda: PolynomialSlicer(4, 6, 2), r"'degree' must be odd \(got 2\)"),
+        (lambda: PolynomialSlicer(4, 6, -1), r"'degree' must be .*\(got -1\)"),
         (lambda: PolynomialSlicer(300, 6), r"4545100 coefficients: lower the degree"),
         (lambda: MLPSlicer(4, 6, 0), r"'hidden_channels' must be .*\(got 0\)"),
         (lambda: MLPSlicer(4, 6, num_layers=0), r"'num_layers' must be .*\(got 0\)"),
-        (lambda: IdentitySlicer(0), r"'in_channels' must be at least 1 \(got 0\)"),
+        (
+            lambda: IdentitySlicer(0),
+            r"'in_channels' must be a positive integer \(got 0\)",
+        ),
     ],
 )
 def test_bad_options(build, message):

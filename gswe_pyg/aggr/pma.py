@@ -3,6 +3,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.nn.aggr import Aggregation
 
+from gswe_pyg._checks import positive_int
 from gswe_pyg.ops.size_groups import SizeGroups, pad
 
 
@@ -43,17 +44,15 @@ class PMA(Aggregation):
 
     def __init__(self, in_channels: int, num_seeds: int = 1, heads: int = 1) -> None:
         super().__init__()
-        if num_seeds < 1:
-            raise ValueError(f"'num_seeds' must be at least 1 (got {num_seeds})")
-        if heads < 1 or in_channels % heads != 0:
+        self.in_channels = positive_int("in_channels", in_channels)
+        self.num_seeds = positive_int("num_seeds", num_seeds)
+        self.heads = positive_int("heads", heads)
+        if in_channels % heads != 0:
             raise ValueError(
                 f"'heads' must divide 'in_channels' "
                 f"(got heads={heads} and in_channels={in_channels})"
             )
-        self.in_channels = in_channels
-        self.num_seeds = num_seeds
-        self.heads = heads
-        self.out_channels = num_seeds * in_channels
+        self.out_channels = self.num_seeds * self.in_channels
         self.seed = torch.nn.Parameter(torch.empty(num_seeds, in_channels))
         self.lin_q = torch.nn.Linear(in_channels, in_channels)
         self.lin_kv = torch.nn.Linear(in_channels, 2 * in_channels)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch_geometric.nn.aggr import Aggregation
 
+from gswe_pyg._checks import positive_int
 from gswe_pyg.ops.size_groups import SizeGroups
 
 #: Scores of a batch, below which starting threads takes longer than matching.
@@ -18,17 +19,10 @@ class _HiddenSets(Aggregation):
 
     def __init__(self, in_channels: int, num_hidden_sets: int, num_elements: int):
         super().__init__()
-        for argument, value in {
-            "in_channels": in_channels,
-            "num_hidden_sets": num_hidden_sets,
-            "num_elements": num_elements,
-        }.items():
-            if value < 1:
-                raise ValueError(f"'{argument}' must be at least 1 (got {value})")
-        self.in_channels = in_channels
-        self.num_hidden_sets = num_hidden_sets
-        self.num_elements = num_elements
-        self.out_channels = num_hidden_sets
+        self.in_channels = positive_int("in_channels", in_channels)
+        self.num_hidden_sets = positive_int("num_hidden_sets", num_hidden_sets)
+        self.num_elements = positive_int("num_elements", num_elements)
+        self.out_channels = self.num_hidden_sets
         self.hidden = torch.nn.Parameter(
             torch.empty(num_hidden_sets, num_elements, in_channels)
         )

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch_geometric.data import Data
 
+from gswe_pyg._checks import not_negative, positive_int
 from gswe_pyg.datasets.set_dataset import SetDataset
 
 
@@ -80,8 +81,7 @@ class SetCircles(SetDataset):
         pre_transform: Callable | None = None,
         pre_filter: Callable | None = None,
     ) -> None:
-        if num_sets < 1:
-            raise ValueError(f"'num_sets' must be at least 1 (got {num_sets})")
+        num_sets = positive_int("num_sets", num_sets)
         if len(radii) == 0 or min(radii) < 0:
             raise ValueError(
                 f"'radii' must hold one non-negative number per class (got {radii})"
@@ -93,10 +93,8 @@ class SetCircles(SetDataset):
             )
         if len(arc) != 2 or not 0 <= arc[0] <= arc[1]:
             raise ValueError(f"'arc' must be a range (low, high) of angles (got {arc})")
-        if noise < 0:
-            raise ValueError(f"'noise' must not be negative (got {noise})")
-        if seed < 0:
-            raise ValueError(f"'seed' must not be negative (got {seed})")
+        not_negative("noise", noise)
+        not_negative("seed", seed)
 
         super().__init__(root, transform, pre_transform, pre_filter)
         self.train = train

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
 
+from gswe_pyg._checks import one_of
 from gswe_pyg.datasets.bag_of_words import BagOfWords, renumber
 from gswe_pyg.datasets.set_dataset import SetDataset, collate_sets
 from gswe_pyg.datasets.splits import stratified_folds
@@ -75,9 +76,7 @@ class WordSets(SetDataset):
         pre_filter: Callable | None = None,
         force_reload: bool = False,
     ) -> None:
-        if name not in self.names:
-            raise ValueError(f"'name' must be one of {self.names} (got {name!r})")
-        self.name = name
+        self.name = one_of("name", name, self.names)
         self.keep_empty = keep_empty
         self._mat_file = _find_mat(os.fspath(root), name)
         super().__init__(root, transform, pre_transform, pre_filter, force_reload)
@@ -207,14 +206,10 @@ class WordSets(SetDataset):
             seed (int, optional): The seed of the stratified folds.
                 (default: :obj:`0`)
         """
-        if kind == "stratified":
+        if one_of("kind", kind, ("stratified", "published")) == "stratified":
             y = self._data.y
             y = y if self._indices is None else y[list(self._indices)]
             return stratified_folds(y, num_folds, seed)
-        if kind != "published":
-            raise ValueError(
-                f"'kind' must be 'stratified' or 'published' (got {kind!r})"
-            )
         if self._indices is not None:
             raise ValueError("published splits number the documents of the whole set")
         if not self._splits:

@@ -4,6 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from gswe_pyg._checks import positive_int
 from gswe_pyg.ops.size_groups import SizeGroups, pad
 
 
@@ -43,14 +44,14 @@ class SAB(torch.nn.Module):
 
     def __init__(self, in_channels: int, out_channels: int, heads: int = 1) -> None:
         super().__init__()
-        if heads < 1 or out_channels % heads != 0:
+        self.in_channels = positive_int("in_channels", in_channels)
+        self.out_channels = positive_int("out_channels", out_channels)
+        self.heads = positive_int("heads", heads)
+        if out_channels % heads != 0:
             raise ValueError(
                 f"'heads' must divide 'out_channels' "
                 f"(got heads={heads} and out_channels={out_channels})"
             )
-        self.in_channels = in_channels
-        self.out_channels = out_channels
-        self.heads = heads
         # Queries, keys and values in one product.
         self.lin_qkv = torch.nn.Linear(in_channels, 3 * out_channels)
         self.lin_out = torch.nn.Linear(out_channels, out_channels)
@@ -129,12 +130,10 @@ class SharedSAB(torch.nn.Module):
         num_layers: int = 3,
     ) -> None:
         super().__init__()
-        if num_layers < 1:
-            raise ValueError(f"'num_layers' must be at least 1 (got {num_layers})")
-        self.in_channels = in_channels
-        self.hidden_channels = hidden_channels
-        self.out_channels = out_channels
-        self.num_layers = num_layers
+        self.in_channels = positive_int("in_channels", in_channels)
+        self.hidden_channels = positive_int("hidden_channels", hidden_channels)
+        self.out_channels = positive_int("out_channels", out_channels)
+        self.num_layers = positive_int("num_layers", num_layers)
         self.lin_in = torch.nn.Linear(in_channels, hidden_channels)
         self.sab = SAB(hidden_channels, hidden_channels, heads)
         self.lin_out = torch.nn.Linear(hidden_channels, out_channels)

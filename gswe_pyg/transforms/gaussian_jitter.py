@@ -3,6 +3,8 @@ from torch_geometric.data import Data
 from torch_geometric.data.datapipes import functional_transform
 from torch_geometric.transforms import BaseTransform
 
+from gswe_pyg._checks import not_negative
+
 
 @functional_transform("gaussian_jitter")
 class GaussianJitter(BaseTransform):
@@ -29,9 +31,7 @@ class GaussianJitter(BaseTransform):
     """
 
     def __init__(self, std: float = 1.0) -> None:
-        if std < 0:
-            raise ValueError(f"'std' must not be negative (got {std})")
-        self.std = std
+        self.std = not_negative("std", std)
 
     def forward(self, data: Data) -> Data:
         if data.pos is None:

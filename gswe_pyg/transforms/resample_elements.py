@@ -3,6 +3,7 @@ from torch_geometric.data import Data
 from torch_geometric.data.datapipes import functional_transform
 from torch_geometric.transforms import BaseTransform
 
+from gswe_pyg._checks import positive_int
 from gswe_pyg.transforms.select_elements import per_graph, select_elements
 
 
@@ -30,9 +31,7 @@ class ResampleElements(BaseTransform):
     """
 
     def __init__(self, num: int | None = None) -> None:
-        if num is not None and num < 1:
-            raise ValueError(f"'num' must be at least 1 (got {num})")
-        self.num = num
+        self.num = None if num is None else positive_int("num", num)
 
     def forward(self, data: Data) -> Data:
         return per_graph(self._resample, data)

@@ -98,7 +98,7 @@ def test_pma_gradient():
 def test_pma_rejects_what_does_not_fit():
     with pytest.raises(ValueError, match="'heads' must divide 'in_channels'"):
         PMA(4, heads=3)
-    with pytest.raises(ValueError, match="'num_seeds' must be at least 1"):
+    with pytest.raises(ValueError, match="'num_seeds' must be a positive integer"):
         PMA(4, num_seeds=0)
 
 

@@ -151,7 +151,9 @@ def test_interface(cls):
     assert not torch.equal(readout.hidden, before)
     for argument in ("in_channels", "num_hidden_sets", "num_elements"):
         sizes = {"in_channels": 4, "num_hidden_sets": 3, "num_elements": 5}
-        with pytest.raises(ValueError, match=f"'{argument}' must be at least 1"):
+        with pytest.raises(
+            ValueError, match=f"'{argument}' must be a positive integer"
+        ):
             cls(**{**sizes, argument: 0})
 
 

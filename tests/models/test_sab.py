@@ -132,9 +132,9 @@ def test_reset_parameters_draws_again(backbone):
 def test_sab_rejects_what_does_not_fit():
     with pytest.raises(ValueError, match="'heads' must divide 'out_channels'"):
         SAB(3, 8, heads=3)
-    with pytest.raises(ValueError, match="'heads' must divide 'out_channels'"):
+    with pytest.raises(ValueError, match="'heads' must be a positive integer"):
         SAB(3, 8, heads=0)
-    with pytest.raises(ValueError, match="'num_layers' must be at least 1"):
+    with pytest.raises(ValueError, match="'num_layers' must be a positive integer"):
         SharedSAB(3, 8, 5, num_layers=0)
     with pytest.raises(ValueError, match="one entry per entry of 'channels'"):
         StackedSAB(3, (8, 8), (1,))

@@ -42,7 +42,7 @@ def test_resample_elements_of_a_batch_and_of_an_empty_set():
 
 
 def test_resample_elements_names_what_is_wrong():
-    with pytest.raises(ValueError, match=r"'num' must be at least 1 \(got 0"):
+    with pytest.raises(ValueError, match=r"'num' must be a positive integer \(got 0"):
         ResampleElements(num=0)
     data = Data(x=torch.zeros(2, 1), edge_index=torch.tensor([[0], [1]]))
     with pytest.raises(ValueError, match="'data' must have no edges"):
