@@ -1,36 +1,69 @@
-"""``python -m benchmarks COMMAND``: every command is the module of that name."""
+"""``python -m benchmarks COMMAND``: every command is a module in ``commands/``."""
 
 import importlib
+import os
 import sys
+from pathlib import Path
 
-COMMANDS = {
-    "quick": "a small comparison of readouts on Set-Circles: two minutes, no download",
-    "run": "an experiment: its grid of runs, or what is left of it",
-    "report": "tables and figures from the records on file",
-    "list": "the experiments, their presets, and how much of them is done",
-    "speed": "time and memory of the readouts and of the sort beneath them",
-    "epoch": "a training epoch on documents, padded and not",
-    "neighbourhoods": "time of GSWE as the aggregation inside a layer",
-    "graphgym": "a GraphGym config, trained and tested",
-    "reliability": "what the package withstands: faults, abuse, scale",
-    "datasets": "statistics of the set data sets beside the paper's table",
+from benchmarks.engine.arguments import UsageError, unknown
+
+HERE = Path(__file__).parent
+#: Commands that have not moved yet.
+OLD = {
+    name: f"benchmarks.{name}"
+    for name in (
+        "quick",
+        "run",
+        "report",
+        "list",
+        "speed",
+        "epoch",
+        "neighbourhoods",
+        "graphgym",
+        "reliability",
+        "datasets",
+    )
+    if (HERE / f"{name}.py").exists() or (HERE / name / "__init__.py").exists()
+}
+COMMANDS = OLD | {
+    path.stem: f"benchmarks.commands.{path.stem}"
+    for path in sorted((HERE / "commands").glob("*.py"))
+    if path.stem != "__init__"
 }
 
 
-def main(argv: list[str]) -> int:
-    if not argv or argv[0] not in COMMANDS:
-        print("usage: python -m benchmarks COMMAND [--help] ...\n")
-        for name, summary in COMMANDS.items():
-            print(f"  {name:<14} {summary}")
-        asked_for_help = bool(argv) and argv[0] in {"-h", "--help"}
-        if argv and not asked_for_help:
-            print(f"\nunknown command {argv[0]!r}", file=sys.stderr)
-        return 0 if asked_for_help else 2
+def main(arguments: list[str]) -> int:
+    """Runs a command and returns its exit code; errors of users are one line."""
     try:
-        return importlib.import_module(f"benchmarks.{argv[0]}").main(argv[1:]) or 0
+        if not arguments or arguments[0] in {"-h", "--help", "help"}:
+            print(usage())
+            code = 0 if arguments else 2
+        else:
+            code = command(arguments[0]).main(arguments[1:]) or 0
+        sys.stdout.flush()
+        return code
     except KeyboardInterrupt:
         print("\nstopped; what was finished is on file", file=sys.stderr)
         return 130
+    except BrokenPipeError:  # by whoever reads only the first lines of our output
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (UsageError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+def command(name: str):
+    if name not in COMMANDS:
+        raise UsageError(unknown("command", name, COMMANDS))
+    return importlib.import_module(COMMANDS[name])
+
+
+def usage() -> str:
+    lines = ["usage: python -m benchmarks COMMAND [--help] [key=value ...]", ""]
+    for name in COMMANDS:
+        lines.append(f"  {name:<14} {getattr(command(name), 'SUMMARY', '')}")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

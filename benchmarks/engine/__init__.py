@@ -1,0 +1,1 @@
+"""What all commands share: arguments, configs, the grid, records, tables."""

@@ -1,0 +1,108 @@
+"""``key=value`` arguments into the fields of a dataclass, and errors that help."""
+
+import dataclasses
+import sys
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import Any, TypeVar, get_type_hints
+
+Options = TypeVar("Options")
+
+
+class UsageError(ValueError):
+    """A mistake of whoever gave the command; shown as one line, exit code 2."""
+
+
+class Registry(dict[str, Any]):
+    """A dictionary whose missing keys are explained by the nearest present one."""
+
+    def __init__(self, kind: str, **entries: Any) -> None:
+        super().__init__(entries)
+        self.kind = kind
+
+    def __missing__(self, name: str) -> Any:
+        raise UsageError(unknown(self.kind, name, self))
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> str:
+    """The message for a name that does not exist."""
+    names = [str(entry) for entry in known]
+    near = get_close_matches(str(name), names, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
+    return f"unknown {kind} {name!r}; {hint}"
+
+
+def option(default: Any, help: str, positional: bool = False) -> Any:
+    """A field of the options of a command; ``...`` if it must be given. Positional
+    ones may go without ``key=``."""
+    metadata = {"help": help, "positional": positional}
+    if default is ...:
+        return dataclasses.field(metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def parse(
+    kind: type[Options], arguments: Sequence[str], command: str, more: str = ""
+) -> Options:
+    """The options of a command, an instance of the dataclass ``kind``.
+
+    Its docstring and the help of its fields are what ``--help`` prints, then ``more``.
+    """
+    fields = dataclasses.fields(kind)
+    free = [field.name for field in fields if field.metadata.get("positional")]
+    if {"-h", "--help"} & set(arguments):
+        print(_usage(kind, command, free, more))
+        sys.exit(0)
+    hints, given = get_type_hints(kind), {}
+    for argument in arguments:
+        if "=" not in argument and not argument.startswith("-") and free:
+            key, value = free.pop(0), argument
+        else:
+            key, value = split(argument)
+        if key not in hints:
+            raise UsageError(unknown("key", key, hints))
+        given[key] = convert(key, value, hints[key])
+    for field in fields:
+        if field.default is dataclasses.MISSING and field.name not in given:
+            raise UsageError(
+                f"{field.name} is missing: {field.metadata['help']}; see "
+                f"`python -m benchmarks {command} --help`"
+            )
+    try:
+        return kind(**given)
+    except ValueError as error:  # from __post_init__
+        raise UsageError(str(error)) from error
+
+
+def split(argument: str) -> tuple[str, str]:
+    key, equals, value = argument.partition("=")
+    if not equals or not key.lstrip("-"):
+        raise UsageError(f"arguments have the form key=value (got {argument!r})")
+    return key.lstrip("-"), value
+
+
+def convert(key: str, value: Any, hint: Any) -> Any:
+    """A value of an argument (text) or of a YAML file, as the type says."""
+    from jsonargparse import ArgumentParser
+
+    parser = ArgumentParser(exit_on_error=False)
+    parser.add_argument("--value", type=hint)
+    try:
+        if isinstance(value, str):
+            return parser.parse_args([f"--value={value}"]).value
+        return parser.parse_object({"value": value}).value
+    except Exception as error:  # ArgumentError, or whatever YAML makes of the text
+        name = hint.__name__ if isinstance(hint, type) else hint
+        raise UsageError(f"{key} must be of type {name} (got {value!r})") from error
+
+
+def _usage(kind: type, command: str, free: list[str], more: str) -> str:
+    words = "".join(f" [{name.upper()}]" for name in free)
+    lines = [f"usage: python -m benchmarks {command}{words} [key=value ...]", ""]
+    lines += [line.strip() for line in (kind.__doc__ or "").strip().splitlines()]
+    lines.append("")
+    for field in dataclasses.fields(kind):
+        default = "" if field.default in (dataclasses.MISSING, None) else field.default
+        entry = f"{field.name}={default}"
+        lines.append(f"  {entry:<22} {field.metadata['help']}")
+    return "\n".join([*lines, "", more] if more else lines)

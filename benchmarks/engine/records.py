@@ -1,0 +1,112 @@
+"""Results as a file of JSON lines, which one process at a time appends to."""
+
+import json
+import math
+import os
+import warnings
+from collections.abc import Iterable
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Record = dict[str, Any]
+
+
+def identifier(settings: Record) -> str:
+    """The name of a run: the same settings, in whatever order, have the same."""
+    text = json.dumps(settings, sort_keys=True, separators=(",", ":"))
+    return sha256(text.encode()).hexdigest()[:16]
+
+
+def read(path: Path) -> list[Record]:
+    """All records of a file; a damaged last line is left out with a warning."""
+    return _read_whole(path)[0]
+
+
+def _read_whole(path: Path) -> tuple[list[Record], int]:
+    """The records, and how many bytes they take."""
+    if not path.exists():
+        return [], 0
+    records, end = [], 0
+    lines = path.read_bytes().splitlines(keepends=True)
+    for number, line in enumerate(lines, start=1):
+        try:
+            records.append(_parse(line))
+        except ValueError:
+            if number < len(lines):
+                raise ValueError(
+                    f"{path}, line {number} is not a record; remove that line, its "
+                    f"run will be done again"
+                ) from None
+            warnings.warn(f"left out the damaged last line of {path}", stacklevel=3)
+            break
+        end += len(line)
+    return records, end
+
+
+def _parse(line: bytes) -> Record:
+    if not line.endswith(b"\n"):
+        raise ValueError("the line has no end")
+    record = json.loads(line)
+    if not isinstance(record, dict) or "id" not in record:
+        raise ValueError("the line is not a record")
+    return record
+
+
+class RecordFile:
+    """A results file to add to; the records that it has, by identifier."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        records, end = _read_whole(path)
+        self.records = {record["id"]: record for record in records}
+        self._file = open(path, "ab", buffering=0)  # noqa: SIM115
+        if self._file.tell() > end:
+            self._file.truncate(end)  # what a dying machine left of its last record
+
+    def __enter__(self) -> "RecordFile":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._file.close()
+
+    def append(self, record: Record) -> None:
+        """Adds one line, on disk when this returns."""
+        text = json.dumps(record, separators=(",", ":"), allow_nan=False)
+        line = (text + "\n").encode()
+        end = self._file.tell()
+        if self._file.write(line) != len(line):  # a full disk
+            self._file.truncate(end)
+            raise OSError(f"could not write a whole record to {self.path}")
+        os.fsync(self._file.fileno())
+        self.records[record["id"]] = record
+
+
+def without_nan(metrics: Record) -> Record:
+    """Metrics of a run for its record: JSON has no NaN and no infinity."""
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in metrics.items()
+    }
+
+
+def frame(records: Iterable[Record]) -> "pd.DataFrame":
+    """A row per record: its settings and metrics as columns, and its own fields.
+
+    A metric that was no number is NaN.
+    """
+    import pandas as pd
+
+    rows = [
+        {
+            **record["config"],
+            **{k: math.nan if v is None else v for k, v in record["metrics"].items()},
+            **{k: record.get(k) for k in ("parameters", "cpu_seconds", "commit")},
+        }
+        for record in records
+    ]
+    return pd.DataFrame(rows)
