@@ -1,5 +1,6 @@
 """Exact sliced distances between sets of any sizes, without an embedding."""
 
+import math
 from copy import deepcopy
 from typing import NamedTuple
 
@@ -10,13 +11,13 @@ from torch_geometric.utils import scatter
 
 from gswe_pyg._checks import norm_order, not_negative
 from gswe_pyg.ops.segment_quantile import check_weight
-from gswe_pyg.slicers import LinearSlicer
+from gswe_pyg.slicers import make_slicer
 
 
 def gsw_distance(
     x: Tensor,
     y: Tensor,
-    slicer: Module,
+    slicer: str | Module | None = None,
     p: float = 2.0,
     x_index: Tensor | None = None,
     y_index: Tensor | None = None,
@@ -37,9 +38,14 @@ def gsw_distance(
         x (torch.Tensor): The elements of the first set, or of the first ones of all
             pairs.
         y (torch.Tensor): The elements of the second set, or sets.
-        slicer (torch.nn.Module): The slices :math:`g_1, \dots, g_L`, e.g., the
-            :obj:`slicer` of a :class:`~gswe_pyg.GSWEAggregation`.
-        p (float, optional): The order of the distance. (default: :obj:`2.0`)
+        slicer (str or torch.nn.Module, optional): The slices :math:`g_1, \dots, g_L`,
+            e.g., the :obj:`slicer` of a :class:`~gswe_pyg.GSWEAggregation`. A name,
+            such as :obj:`"mlp"`, draws 64 slices anew in every call; pass a module to
+            measure several distances with the same slices. By default, directions of
+            unit length are drawn. (default: :obj:`None`)
+        p (float, optional): The order of the distance. With :obj:`math.inf` it is the
+            largest difference of the quantile functions of any slice.
+            (default: :obj:`2.0`)
         x_index (torch.Tensor, optional): The pair that each element of :obj:`x` belongs
             to, in any order. (default: :obj:`None`)
         y_index (torch.Tensor, optional): The same for :obj:`y`.
@@ -61,15 +67,17 @@ def gsw_distance(
         >>> gsw_distance(x, y, IdentitySlicer(1), p=1)
         tensor(2.8333)
     """
-    slice_costs = _slice_costs(x, y, slicer, p, x_index, y_index, x_weight, y_weight)
-    distance = _root(slice_costs.mean(dim=-1), p).to(x.dtype)
+    _check_sets(x, y, p, x_index, y_index, x_weight, y_weight)
+    slicer = _find_slicer(slicer, x, num_slices=64)
+    of_slices = _slice_distances(x, y, slicer, p, x_index, y_index, x_weight, y_weight)
+    distance = power_mean(of_slices, p).to(x.dtype)
     return distance[0] if x_index is None else distance
 
 
 def max_gsw_distance(
     x: Tensor,
     y: Tensor,
-    slicer: Module | None = None,
+    slicer: str | Module | None = None,
     p: float = 2.0,
     x_index: Tensor | None = None,
     y_index: Tensor | None = None,
@@ -93,8 +101,9 @@ def max_gsw_distance(
         x (torch.Tensor): The elements of the first set, or of the first ones of all
             pairs.
         y (torch.Tensor): The elements of the second set, or sets.
-        slicer (torch.nn.Module, optional): The slices to start from. By default, 16
-            directions of unit length. (default: :obj:`None`)
+        slicer (str or torch.nn.Module, optional): The slices to start from: a module,
+            or a name to draw 16 of them. By default, directions of unit length are
+            drawn. (default: :obj:`None`)
         p (float, optional): The order of the distance. (default: :obj:`2.0`)
         x_index (torch.Tensor, optional): See :meth:`gsw_distance`.
         y_index (torch.Tensor, optional): See :meth:`gsw_distance`.
@@ -116,12 +125,8 @@ def max_gsw_distance(
         5.0
     """
     not_negative("num_steps", num_steps)
-    if slicer is None:
-        slicer = LinearSlicer(x.shape[-1], num_slices=16).to(x)
     _check_sets(x, y, p, x_index, y_index, x_weight, y_weight)
-    x, y = x.detach(), y.detach()
-    x_weight = None if x_weight is None else x_weight.detach()
-    y_weight = None if y_weight is None else y_weight.detach()
+    slicer = _find_slicer(slicer, x, num_slices=16)
     if x_index is None:
         return _ascend(x, y, slicer, p, x_weight, y_weight, num_steps, lr)
 
@@ -143,6 +148,9 @@ def max_gsw_distance(
     return torch.stack(distances) if distances else x.new_zeros(0)
 
 
+# Ascent needs gradients, whatever mode the caller is in.
+@torch.inference_mode(False)
+@torch.enable_grad()
 def _ascend(
     x: Tensor,
     y: Tensor,
@@ -153,27 +161,58 @@ def _ascend(
     num_steps: int,
     lr: float,
 ) -> Tensor:
+    # Copies, since tensors of the inference mode cannot take part.
+    x, y, x_weight, y_weight = (
+        None if tensor is None else tensor.detach().clone()
+        for tensor in (x, y, x_weight, y_weight)
+    )
     slicer = deepcopy(slicer).requires_grad_(True)
     parameters = list(slicer.parameters())
     norms = [parameter.detach().norm() for parameter in parameters]
     optimizer = torch.optim.Adam(parameters, lr, maximize=True) if parameters else None
     best = x.new_zeros((), dtype=torch.double)
     for step in range(num_steps + 1):
-        with torch.enable_grad():
-            costs = _slice_costs(x, y, slicer, p, x_weight=x_weight, y_weight=y_weight)[
-                0
-            ]
-        best = torch.maximum(best, costs.detach().max())
-        if optimizer is None or step == num_steps or not costs.requires_grad:
+        of_slices = _slice_distances(
+            x, y, slicer, p, x_weight=x_weight, y_weight=y_weight
+        )
+        largest = of_slices.detach().max()
+        best = torch.maximum(best, largest)
+        if optimizer is None or step == num_steps or not of_slices.requires_grad:
             break
-        # Each slice climbs on its own: the sum's gradient is theirs.
+        # Each slice climbs on its own: the sum's gradient is theirs. The gradients of
+        # very small or large sets would vanish or overflow in the optimizer.
         optimizer.zero_grad()
-        costs.sum().backward()
+        (of_slices / _scale(largest)).sum().backward()
         optimizer.step()
         with torch.no_grad():
             for parameter, norm in zip(parameters, norms, strict=True):
                 parameter.mul_(norm / parameter.norm().clamp(min=1e-12))
-    return (best ** (1 / p)).to(x.dtype)
+    return best.to(x.dtype)
+
+
+def power_mean(x: Tensor, p: float, dim: int = -1) -> Tensor:
+    r"""Computes the norm of order :math:`p` of a mean instead of a sum
+
+    .. math::
+        \left( \frac{1}{n} \sum_{i=1}^n |x_i|^p \right)^{1/p}
+
+    without overflow for large values and orders, and without vanishing for small ones.
+    Its gradient is zero where all values are.
+
+    Args:
+        x (torch.Tensor): The values.
+        p (float): The order, at least one, possibly infinite.
+        dim (int, optional): The dimension to reduce. (default: :obj:`-1`)
+
+    Example:
+        >>> power_mean(torch.tensor([3e30, 4e30, 0.0]), p=2)
+        tensor(2.8868e+30)
+    """
+    x = x.abs()
+    if p == math.inf:
+        return x.amax(dim)
+    scale = _scale(x.detach().amax(dim, keepdim=True))
+    return _root((x / scale).pow(p).mean(dim), p) * scale.squeeze(dim)
 
 
 class _SortedSets(NamedTuple):
@@ -185,7 +224,7 @@ class _SortedSets(NamedTuple):
     ptr: Tensor  # [B + 1]
 
 
-def _slice_costs(
+def _slice_distances(
     x: Tensor,
     y: Tensor,
     slicer: Module,
@@ -195,9 +234,8 @@ def _slice_costs(
     x_weight: Tensor | None = None,
     y_weight: Tensor | None = None,
 ) -> Tensor:
-    """The p-th powers of the distances of all slices, ``[B, L]``, float64."""
-    _check_sets(x, y, p, x_index, y_index, x_weight, y_weight)
-    if x_index is None:
+    """The distances of all slices, ``[B, L]``, float64."""
+    if x_index is None or y_index is None:
         x_index = torch.zeros(len(x), dtype=torch.long, device=x.device)
         y_index = torch.zeros(len(y), dtype=torch.long, device=y.device)
         num_pairs = 1
@@ -227,9 +265,14 @@ def _slice_costs(
     is_x = (order < len(xs.pair)).long()
     of_x = is_x.cumsum(0) - is_x
     of_y = torch.arange(len(ends), device=ends.device)[:, None] - of_x
-    gap = _values_at(xs, of_x, pair) - _values_at(ys, of_y, pair)
-    cost = (gap.abs().double() ** p * width).where(width > 0, 0)
-    return scatter(cost, pair, dim=0, dim_size=num_pairs, reduce="sum")
+    gap = _values_at(xs, of_x, pair).double() - _values_at(ys, of_y, pair)
+    gap = gap.where(width > 0, 0).abs()
+    largest = scatter(gap, pair, dim=0, dim_size=num_pairs, reduce="max")
+    if p == math.inf:
+        return largest
+    scale = _scale(largest.detach())
+    power = (gap / scale[pair]) ** p * width
+    return _root(scatter(power, pair, dim=0, dim_size=num_pairs), p) * scale
 
 
 def _sort_sets(
@@ -244,11 +287,25 @@ def _sort_sets(
         ends = ((rank + 1).double() / ptr.diff()[pair])[:, None]
         return _SortedSets(values, ends, pair, ptr)
     check_weight(ptr, weight[index.argsort(stable=True)])
-    cumulative = torch.nn.functional.pad(weight.double()[order].cumsum(0), (0, 0, 1, 0))
-    before = cumulative[ptr[:-1]]
-    total = cumulative[ptr[1:]] - before
-    ends = (cumulative[1:] - before[pair]) / total[pair]
-    return _SortedSets(values, ends, pair, ptr)
+    weight = weight.double()
+    # The sum of large masses would overflow.
+    largest = scatter(weight.detach(), index, dim_size=num_pairs, reduce="max")
+    cumulative = _cumsum_of_pairs((weight / largest[index])[order], ptr)
+    return _SortedSets(values, cumulative / cumulative[ptr[pair + 1] - 1], pair, ptr)
+
+
+def _cumsum_of_pairs(mass: Tensor, ptr: Tensor) -> Tensor:
+    """Cumulative sums of each pair on its own: one over all of them would carry the
+    rounding of large masses over to the next pair."""
+    if len(mass) == 0:
+        return mass
+    sizes = ptr.diff()
+    rows = [
+        ptr[:-1][sizes == size, None] + torch.arange(size, device=ptr.device)
+        for size in sizes.unique().tolist()
+    ]
+    cumulative = torch.cat([mass[these].cumsum(1).flatten(0, 1) for these in rows])
+    return cumulative[torch.cat([these.flatten() for these in rows]).argsort()]
 
 
 def _sort_by_pair(values: Tensor, pair: Tensor) -> Tensor:
@@ -266,6 +323,20 @@ def _root(power: Tensor, p: float) -> Tensor:
     """The p-th root, with gradient zero at zero."""
     is_zero = power == 0
     return (power.masked_fill(is_zero, 1) ** (1 / p)).masked_fill(is_zero, 0)
+
+
+def _scale(largest: Tensor) -> Tensor:
+    """What to divide by before a power is taken."""
+    return largest.where(largest.isfinite() & (largest > 0), 1)
+
+
+def _find_slicer(slicer: str | Module | None, x: Tensor, num_slices: int) -> Module:
+    if isinstance(slicer, Module):
+        return slicer
+    name = "linear" if slicer is None else slicer
+    width = x.shape[1]
+    made = make_slicer(name, width, width if name == "identity" else num_slices)
+    return made.to(x).requires_grad_(False)
 
 
 def _num_pairs(x_index: Tensor, y_index: Tensor) -> int:

@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import ot
 import pytest
@@ -5,6 +7,7 @@ import torch
 from torch.nn import Module
 
 from gswe_pyg import GSWEAggregation, gsw_distance, max_gsw_distance
+from gswe_pyg.distance import power_mean
 from gswe_pyg.slicers import (
     IdentitySlicer,
     LinearSlicer,
@@ -172,6 +175,7 @@ class Frozen(Module):
     ("arguments", "match"),
     [
         ({"p": 0.5}, "'p' must be at least 1"),
+        ({"p": math.nan}, r"'p' must be at least 1 \(got nan\)"),
         ({"x": torch.randn(3)}, "'x' must be a floating point tensor"),
         ({"y": torch.ones(3, 2).long()}, "'y' must be a floating point tensor"),
         ({"y": torch.randn(4, 3)}, "same number of features"),
@@ -207,3 +211,121 @@ def test_bad_input(arguments, match):
 def test_negative_number_of_steps():
     with pytest.raises(ValueError, match="'num_steps' must not be negative"):
         max_gsw_distance(torch.randn(3, 2), torch.randn(3, 2), num_steps=-1)
+
+
+def test_masses_stay_in_their_pair():
+    x, y = torch.tensor([[0.0], [1], [2], [5]]), torch.tensor([[0.0], [7]])
+    weight = torch.tensor([1e17, 1e17, 1, 3], dtype=torch.double)
+    x_index, y_index = torch.tensor([0, 0, 1, 1]), torch.tensor([0, 1])
+    slicer = IdentitySlicer(1)
+    out = gsw_distance(x, y, slicer, 1, x_index, y_index, weight)
+    assert out.tolist() == [0.5, 2.75]
+    mixed = torch.tensor([2, 0, 3, 1])
+    args = (x[mixed], y, slicer, 1, x_index[mixed], y_index, weight[mixed])
+    assert gsw_distance(*args).tolist() == [0.5, 2.75]
+
+
+@pytest.mark.parametrize("scale", [1e-320, 1e-100, 1e307])
+def test_masses_of_any_magnitude(scale):
+    x, y = torch.tensor([[0.0], [1], [2]]), torch.tensor([[3.0]])
+    weight = torch.tensor([8.0, 0, 8], dtype=torch.double) * scale
+    out = gsw_distance(x, y, IdentitySlicer(1), 1, x_weight=weight)
+    assert out.item() == pytest.approx(2)
+
+
+def test_an_element_without_mass_does_not_count():
+    x = torch.tensor([[0.0], [torch.nan], [1e30], [2]], requires_grad=True)
+    weight = torch.tensor([1.0, 0, 0, 1])
+    out = gsw_distance(x, torch.zeros(1, 1), IdentitySlicer(1), 1, x_weight=weight)
+    assert out == 1
+    out.backward()
+    assert x.grad[[0, 2, 3], 0].tolist() == [0, 0, 0.5]
+
+
+@pytest.mark.parametrize("p", [1, 2, 3, 1000, math.inf])
+@pytest.mark.parametrize("scale", [1e-30, 1, 1e30])
+def test_magnitudes_and_orders(scale, p):
+    x, y = torch.tensor([[0.0, 0], [1, 0]]), torch.tensor([[4.0, 0], [5, 0]])
+    x = (x * scale).requires_grad_()
+    out = gsw_distance(x, y * scale, IdentitySlicer(2), p)
+    assert out.item() == pytest.approx(4 * scale * 0.5 ** (1 / p), rel=1e-5)
+    out.backward()
+    assert x.grad.sum().item() == pytest.approx(-(0.5 ** (1 / p)), rel=1e-5)
+    shift = torch.tensor([3.0, 4]) * scale
+    slicer = LinearSlicer(2, 8)
+    out = max_gsw_distance(x, x + shift, slicer, p)
+    assert out.item() == pytest.approx(5 * scale, rel=1e-3)
+
+
+def test_an_infinite_order_is_the_limit():
+    x, y = torch.randn(6, 2).double(), torch.randn(9, 2).double()
+    index, other = torch.tensor([0, 0, 1, 1, 1, 1]), torch.tensor([0, 1] * 4 + [1])
+    slicer = LinearSlicer(2, 5).double()
+    weight = torch.rand(6)
+    args = (index, other, weight)
+    out = gsw_distance(x, y, slicer, math.inf, *args)
+    near = gsw_distance(x, y, slicer, 1e6, *args)
+    torch.testing.assert_close(out, near, rtol=1e-4, atol=0)
+    assert (out > gsw_distance(x, y, slicer, 8, *args)).all()
+    bad = x.index_fill(0, torch.tensor([0]), torch.nan)
+    out = gsw_distance(bad, y, slicer, math.inf, *args)
+    assert out.isnan().tolist() == [True, False]
+
+
+def test_infinite_elements():
+    x, y = torch.tensor([[0.0], [torch.inf]]), torch.zeros(2, 1)
+    for p in (1, 2, math.inf):
+        assert gsw_distance(x, y, IdentitySlicer(1), p) == torch.inf
+
+
+@pytest.mark.parametrize("p", [1, 1.5, 2, 1000, math.inf])
+def test_power_mean(p):
+    x = torch.tensor([[1.0, -1, 1], [0, 0, 0], [-2e30, 0, 0]]).requires_grad_()
+    out = power_mean(x, p)
+    assert out.tolist() == pytest.approx([1, 0, 2e30 * 3 ** (-1 / p)])
+    out.sum().backward()
+    assert x.grad[0].tolist() == pytest.approx([1 / 3, -1 / 3, 1 / 3])
+    assert x.grad[1].tolist() == [0, 0, 0]
+    assert power_mean(x.t(), p, dim=0).equal(out)
+    bad = torch.tensor([[torch.inf, 1], [torch.nan, 1]])
+    assert power_mean(bad, p).isnan().tolist() == [False, True]
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("slicer", [None, "linear", "mlp", "polynomial", "own"])
+def test_max_gsw_distance_climbs_without_gradients(slicer, mode):
+    x = torch.randn(30, 2, generator=torch.Generator().manual_seed(0))
+    slicer = LinearSlicer(2, 4) if slicer == "own" else slicer
+    index = torch.zeros(30, dtype=torch.long)
+    with mode():
+        y = x + torch.tensor([3.0, 4])
+        own = slicer if isinstance(slicer, Module) else LinearSlicer(2, 4)
+        start = max_gsw_distance(x, y, own, num_steps=0)
+        out = max_gsw_distance(x, y, own, 2, index, index, torch.ones(30))
+        assert out.item() == pytest.approx(5, rel=1e-3)
+        assert out > start
+        out = max_gsw_distance(x, y, slicer)
+        assert out.isfinite()
+    if slicer in (None, "linear"):
+        assert out.item() == pytest.approx(5, rel=1e-3)
+
+
+@pytest.mark.parametrize("slicer", [None, "linear", "mlp", "polynomial", "identity"])
+def test_slicers_by_name(slicer):
+    x, y = torch.randn(6, 2).double(), torch.randn(4, 2).double()
+    for function in (gsw_distance, max_gsw_distance):
+        out = function(x, y, slicer)
+        assert out.shape == ()
+        assert out.dtype == torch.double
+        assert not out.requires_grad
+        assert out > 0
+        assert function(x, x, slicer) == 0
+
+
+def test_default_slices_are_many_directions():
+    x = torch.zeros(1, 2)
+    y = torch.tensor([[3.0, 4]])
+    # The mean of cos^2 is 1/2, over orthogonal pairs of directions exactly.
+    assert gsw_distance(x, y).item() == pytest.approx(5 * 0.5**0.5)
+    with pytest.raises(ValueError, match=r"'slicer' must be one of .*'cubic'"):
+        gsw_distance(x, y, "cubic")
