@@ -1,7 +1,7 @@
 r"""Slicers :math:`g: \mathbb{R}^d \to \mathbb{R}^L`: each output channel is a slice."""
 
 import math
-from itertools import combinations_with_replacement, pairwise
+from itertools import pairwise
 
 import torch
 import torch.nn.functional as F
@@ -103,10 +103,6 @@ class PolynomialSlicer(Module):
                 f"{num_monomials} coefficients: lower the degree, reduce the features "
                 f"by a linear layer, or use the slicer 'mlp'"
             )
-        factors = combinations_with_replacement(range(in_channels), degree)
-        self.register_buffer(
-            "factors", torch.tensor(list(factors)).t().contiguous(), persistent=False
-        )
         self.weight = Parameter(torch.empty(num_slices, num_monomials))
         self.reset_parameters()
 
@@ -116,9 +112,18 @@ class PolynomialSlicer(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         r""""""
-        monomials = x[:, self.factors[0]]
-        for factor in self.factors[1:]:
-            monomials = monomials * x[:, factor]
+        # In lexicographic order, the monomials without the first i variables are the
+        # last ones of their degree.
+        monomials, num_variables = x, self.in_channels
+        for degree in range(1, self.degree):
+            sizes = [
+                math.comb(num_variables - i + degree - 1, degree)
+                for i in range(num_variables)
+            ]
+            products = [
+                x[:, i, None] * monomials[:, -size:] for i, size in enumerate(sizes)
+            ]
+            monomials = torch.cat(products, dim=1)
         return _slices(monomials, F.normalize(self.weight, dim=-1))
 
     def __repr__(self) -> str:

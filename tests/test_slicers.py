@@ -89,6 +89,20 @@ def test_polynomial_slicer_of_degree_one_is_linear():
     torch.testing.assert_close(polynomial(x), linear(x))
 
 
+@pytest.mark.parametrize("assign", [False, True])
+@pytest.mark.parametrize("name", ["linear", "polynomial", "mlp"])
+def test_slicers_can_be_loaded_onto_the_meta_device(name, assign):
+    slicer = make_slicer(name, 3, 4)
+    with torch.device("meta"):
+        other = make_slicer(name, 3, 4)
+    if not assign:
+        # Memory that was not initialised, as a test can count on it.
+        other = other._apply(lambda t: torch.full_like(t, 7, device="cpu"))
+    other.load_state_dict(slicer.state_dict(), assign=assign)
+    x = torch.randn(5, 3)
+    torch.testing.assert_close(other(x), slicer(x), rtol=0, atol=0)
+
+
 def test_mlp_slicer():
     slicer = MLPSlicer(4, 6, hidden_channels=5, num_layers=3)
     assert str(slicer) == "MLPSlicer(4, 6, hidden_channels=5, num_layers=3)"
