@@ -45,12 +45,17 @@ def read_published(path: str) -> BagOfWords:
                 f"document {i + 1} in '{path}' has {size} vectors, but {count.size} "
                 f"word counts"
             )
+        if size > 0:
+            _check_vectors(f"document {i + 1} of 'X' in '{path}'", matrix)
         tokens.append(table.rows(matrix.T) if size > 0 else np.empty(0, np.int64))
 
+    _check_numbers(path, "Y", labels, low=-np.inf, whole=False)
+    count = np.concatenate([count.reshape(-1) for count in counts])
+    _check_numbers(path, "BOW_X", count, whole=False)
     classes, y = np.unique(labels, return_inverse=True)
     return BagOfWords(
         token=np.concatenate(tokens),
-        count=np.concatenate([count.reshape(-1) for count in counts]),
+        count=count,
         ptr=np.concatenate([[0], np.cumsum([len(token) for token in tokens])]),
         y=y.reshape(-1),
         classes=[f"{label:g}" for label in classes],
@@ -63,17 +68,22 @@ def read_compact(path: str, vector_path: str) -> BagOfWords:
     r"""Reads documents from one :obj:`.npz` file and word vectors from another."""
     raw = read_npz(path, ("ids", "counts", "offsets", "y", "labels"))
     table = read_npz(vector_path, ("row", "vec"))
-    row, vectors = table["row"].astype(np.int64), table["vec"]
+    row, vectors = table["row"], table["vec"]
     if vectors.ndim != 2 or vectors.shape[1] != DIMENSION:
         raise ValueError(
             f"'vec' in '{vector_path}' must have the shape [words, {DIMENSION}] (got "
             f"{list(vectors.shape)})"
         )
-    if row.size > 0 and not -1 <= row.min() <= row.max() < len(vectors):
-        raise ValueError(f"'row' in '{vector_path}' points outside of 'vec'")
+    _check_vectors(f"'vec' in '{vector_path}'", vectors)
+    _check_numbers(vector_path, "row", row, -1, len(vectors), "the rows of 'vec'")
 
-    ids, counts, ptr = raw["ids"], raw["counts"], raw["offsets"].astype(np.int64)
-    y, labels = raw["y"].astype(np.int64), raw["labels"]
+    ids, counts, ptr, y, labels = (
+        raw[key] for key in ("ids", "counts", "offsets", "y", "labels")
+    )
+    _check_numbers(path, "ids", ids, 0, len(row), f"the words of '{vector_path}'")
+    _check_numbers(path, "counts", counts, whole=False)
+    _check_numbers(path, "offsets", ptr)
+    _check_numbers(path, "y", y, 0, len(labels), "the class names")
     if len(y) != len(ptr) - 1:
         raise ValueError(f"'{path}' has {len(ptr) - 1} documents, but {len(y)} labels")
     if (
@@ -85,20 +95,11 @@ def read_compact(path: str, vector_path: str) -> BagOfWords:
             f"'{path}' is corrupted: 'offsets' must grow from 0 to the number of "
             f"'ids' ({len(ids)}) and of 'counts' ({len(counts)})"
         )
-    if ids.size > 0 and ids.max() >= len(row):
-        raise ValueError(
-            f"'{path}' has the word number {ids.max()}, but '{vector_path}' has only "
-            f"{len(row)} words"
-        )
-    if y.size > 0 and y.max() >= len(labels):
-        raise ValueError(
-            f"'{path}' has the label {y.max()}, but only {len(labels)} class names"
-        )
     return BagOfWords(
-        token=row[ids],
+        token=row.astype(np.int64)[ids.astype(np.int64)],
         count=counts,
-        ptr=ptr,
-        y=y,
+        ptr=ptr.astype(np.int64),
+        y=y.astype(np.int64),
         classes=[str(label) for label in labels],
         vectors=vectors,
     )
@@ -120,19 +121,50 @@ def _published_splits(
         return []
     if "TR" not in raw or "TE" not in raw or len(raw["TR"]) != len(raw["TE"]):
         raise ValueError(f"'{path}' must have as many splits in 'TR' as in 'TE'")
+    for key in ("TR", "TE"):
+        numbers = raw[key].reshape(-1)
+        _check_numbers(path, key, numbers, 1, num_documents + 1, "the documents")
     splits = []
     for i, pair in enumerate(zip(raw["TR"], raw["TE"], strict=True)):
         train, test = (part.astype(np.int64) - 1 for part in pair)
         both = np.concatenate([train, test])
-        if both.size > 0 and not 0 <= both.min() <= both.max() < num_documents:
-            raise ValueError(
-                f"split {i + 1} in '{path}' must number documents from 1 to "
-                f"{num_documents}"
-            )
         if len(np.unique(both)) != len(both):
             raise ValueError(f"split {i + 1} in '{path}' names a document twice")
         splits.append((train, test))
     return splits
+
+
+def _check_vectors(source: str, vectors: np.ndarray) -> None:
+    if vectors.dtype.kind not in "iuf" or not np.isfinite(vectors).all():
+        raise ValueError(f"{source} must hold finite numbers (got {vectors.dtype})")
+
+
+def _check_numbers(
+    path: str,
+    key: str,
+    array: np.ndarray,
+    low: float = 0,
+    stop: float = np.inf,
+    meaning: str = "",
+    whole: bool = True,
+) -> None:
+    """Everything else would be cast, or counted from the end, without a word."""
+    if array.ndim != 1 or array.dtype.kind not in "iuf":
+        raise ValueError(
+            f"'{key}' in '{path}' must be a vector of numbers (got {array.dtype} of "
+            f"shape {list(array.shape)})"
+        )
+    right = (array >= low) & (array < stop)
+    if whole:
+        right &= array == np.rint(array)
+    if not right.all():
+        numbers = "whole numbers" if whole else "finite numbers"
+        bounds = f" from {low}" if np.isfinite(low) else ""
+        bounds += f" to {stop - 1}" if np.isfinite(stop) else ""
+        raise ValueError(
+            f"'{key}' in '{path}' must hold {numbers}{bounds}"
+            f"{meaning and f', {meaning}'} (got {array[~right][0]})"
+        )
 
 
 def expected_files(root: str, name: str) -> str:

@@ -204,14 +204,27 @@ def test_word_sets_without_files(tmp_path):
     ("changes", "file", "message"),
     [
         ({"y": np.array([0, 1], np.uint8)}, "twitter", "4 documents, but 2 labels"),
-        ({"y": np.array([0, 1, 2, 0])}, "twitter", "label 2, but only 2 class names"),
+        ({"y": np.array([0, 1, 2, 0])}, "twitter", r"'y' .* from 0 to 1, .*got 2"),
+        ({"y": np.array([0, 1, -1, 0])}, "twitter", r"class names \(got -1\)"),
+        ({"y": np.array([0, 1, np.nan, 0])}, "twitter", r"'y' .*got nan"),
+        ({"y": np.array([[0], [1], [0], [1]])}, "twitter", r"'y' .* vector .*\[4, 1\]"),
         ({"counts": np.ones(3)}, "twitter", "'offsets' must grow"),
         ({"offsets": np.array([0, 3, 2, 6, 7])}, "twitter", "'offsets' must grow"),
         ({"offsets": np.array([0, 3, 5, 6, 9])}, "twitter", "'offsets' must grow"),
-        ({"ids": np.array([0, 2, 4, 1, 3, 5, 0])}, "twitter", "word number 5"),
+        ({"offsets": np.array([0, 3, 5.5, 6, 7])}, "twitter", r"'offsets' .*got 5.5"),
+        ({"ids": np.array([0, 2, 4, 1, 3, 5, 0])}, "twitter", r"'ids' .*got 5\)"),
+        ({"ids": np.array([0, 2, 4, 1, -1, 4, 0])}, "twitter", r"'ids' .*got -1\)"),
+        ({"ids": np.array([0, 2, 4, 1, 0.5, 4, 0])}, "twitter", r"'ids' .*got 0.5\)"),
+        ({"counts": np.array([3, 1, -2, 1, 5, 7, 2])}, "twitter", r"'counts' .*got -2"),
+        ({"counts": np.array([3, 1, np.nan] * 3)[:7]}, "twitter", "'counts' .*got nan"),
+        ({"counts": np.array([3, 1, np.inf] * 3)[:7]}, "twitter", "'counts' .*got inf"),
+        ({"counts": np.ones(7) * 1j}, "twitter", "'counts' .* numbers .*got complex"),
+        ({"vec": np.full((4, 300), np.nan)}, "word2vec", "'vec' .* finite"),
+        ({"vec": np.ones((4, 300)) * 1j}, "word2vec", "'vec' .* finite .*complex"),
         ({"labels": np.array([{}])}, "twitter", "corrupted"),  # pickled
         ({"vec": word_vectors(200)}, "word2vec", r"\[words, 300\] \(got \[4, 200\]\)"),
-        ({"row": np.array([4, 0, 1, 2, 3])}, "word2vec", "outside of 'vec'"),
+        ({"row": np.array([4, 0, 1, 2, 3])}, "word2vec", "'row' .* from -1 to 3"),
+        ({"row": np.array([-2, 0, 1, 2, 3])}, "word2vec", "'row' .* from -1 to 3"),
         ({"row": np.full(5, -1)}, "twitter", "no word of"),
     ],
 )
@@ -241,10 +254,20 @@ def test_word_sets_names_the_missing_array(tmp_path):
         WordSets(tmp_path, "twitter")
 
 
+SIZES = (2, 3, 1, 0, 4, 2)
+VECTORS = [np.ones((300, size)) for size in SIZES]
+COUNTS = [np.ones((1, size)) for size in SIZES]
+
+
+def with_entry(arrays: list[np.ndarray], value: float) -> np.ndarray:
+    """The arrays as cells, with one entry of the second replaced."""
+    second = arrays[1].copy()
+    second[0, 1] = value
+    return cells([arrays[0], second, *arrays[2:]])
+
+
 def narrow_document() -> np.ndarray:
-    matrices = [np.ones((300, size)) for size in (2, 3, 1, 0, 4, 2)]
-    matrices[2] = np.ones((299, 1))
-    return cells(matrices)
+    return cells([*VECTORS[:2], np.ones((299, 1)), *VECTORS[3:]])
 
 
 @pytest.mark.parametrize(
@@ -257,8 +280,13 @@ def narrow_document() -> np.ndarray:
         ({"X": np.ones((300, 6))}, "'X' in .* must be a cell array"),
         ({"TR": None}, "as many splits in 'TR' as in 'TE'"),
         ({"TR": np.array([[1, 2]])}, "as many splits in 'TR' as in 'TE'"),
-        ({"TR": np.array([[0], [1]])}, "split 1 .* from 1 to 6"),
-        ({"TR": np.array([[1], [7]])}, "split 2 .* from 1 to 6"),
+        ({"TR": np.array([[0], [1]])}, r"'TR' .* from 1 to 6, .*got 0"),
+        ({"TE": np.array([[1], [7]])}, r"'TE' .* from 1 to 6, .*got 7"),
+        ({"TE": np.array([[1], [np.nan]])}, r"'TE' .*got nan"),
+        ({"Y": np.array([[1, 2, np.nan, 1, 2, 3]])}, "'Y' .*got nan"),
+        ({"BOW_X": with_entry(COUNTS, -1.0)}, r"'BOW_X' .*got -1\.0"),
+        ({"BOW_X": with_entry(COUNTS, np.nan)}, "'BOW_X' .*got nan"),
+        ({"X": with_entry(VECTORS, np.inf)}, "document 2 of 'X' .* finite"),
         ({"TR": np.array([[3], [3]])}, "split 1 .* names a document twice"),
     ],
 )
