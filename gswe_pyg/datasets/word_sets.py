@@ -1,8 +1,6 @@
 import glob
 import os
 import os.path as osp
-import re
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -12,12 +10,12 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 from gswe_pyg._checks import one_of
-from gswe_pyg.datasets.bag_of_words import BagOfWords, renumber
 from gswe_pyg.datasets.set_dataset import SetDataset, collate_sets
 from gswe_pyg.datasets.splits import stratified_folds
-from gswe_pyg.datasets.vector_table import VectorTable
-from gswe_pyg.datasets.word_files import expected_files, read_compact, read_published
-from gswe_pyg.datasets.word_vectors import find_vectors
+from gswe_pyg.datasets.words.bag_of_words import BagOfWords, renumber
+from gswe_pyg.datasets.words.files import expected_files, read_compact, read_published
+from gswe_pyg.datasets.words.texts import bag_texts, split_words
+from gswe_pyg.datasets.words.vector_table import VectorTable
 
 Splits = list[tuple[Tensor, Tensor]]
 
@@ -276,35 +274,6 @@ class WordSets(SetDataset):
             for attributes in (batch._slice_dict, batch._inc_dict):
                 attributes["x"] = attributes.pop("token")
         return batch
-
-
-def split_words(text: str) -> list[str]:
-    """Runs of letters and digits, with apostrophes inside."""
-    return re.findall(r"\w+(?:['\u2019]\w+)*", text)
-
-
-def bag_texts(
-    texts: Sequence[str] | Sequence[Sequence[str]],
-    labels: Sequence[int] | Sequence[str],
-    vectors: Any,
-    tokenize: Callable[[str], Sequence[str]],
-) -> BagOfWords:
-    """Counts the words of texts; those without a vector have the token -1."""
-    documents = [tokenize(text) if isinstance(text, str) else text for text in texts]
-    words = {word for document in documents for word in document}
-    row, table = find_vectors(vectors, words | {word.lower() for word in words})
-    row_of = {word: row.get(word, row.get(word.lower(), -1)) for word in words}
-
-    counters = [Counter(row_of[word] for word in document) for document in documents]
-    classes, y = np.unique(np.asarray(labels), return_inverse=True)
-    return BagOfWords(
-        token=np.array([token for c in counters for token in c], np.int64),
-        count=np.array([count for c in counters for count in c.values()], np.int64),
-        ptr=np.cumsum([0, *map(len, counters)]),
-        y=y.reshape(-1),
-        classes=[str(label) for label in classes],
-        vectors=table,
-    )
 
 
 def _find_mat(root: str, name: str) -> str | None:

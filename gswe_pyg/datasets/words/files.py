@@ -4,9 +4,9 @@ import os.path as osp
 
 import numpy as np
 
-from gswe_pyg.datasets.bag_of_words import BagOfWords
 from gswe_pyg.datasets.raw_files import read_mat, read_npz
-from gswe_pyg.datasets.vector_table import VectorTable
+from gswe_pyg.datasets.words.bag_of_words import BagOfWords
+from gswe_pyg.datasets.words.vector_table import VectorTable
 
 DIMENSION = 300
 

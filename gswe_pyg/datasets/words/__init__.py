@@ -1,0 +1,1 @@
+"""What :class:`~gswe_pyg.datasets.WordSets` is made of: files, vectors and counts."""
