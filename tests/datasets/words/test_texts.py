@@ -3,6 +3,8 @@ import gzip
 import numpy as np
 import pytest
 import torch
+from torch_geometric.data import Data
+from torch_geometric.loader import DataLoader
 
 from gswe_pyg.datasets import WordSets
 
