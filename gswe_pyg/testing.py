@@ -1,9 +1,9 @@
 """Properties that every readout should have, as assertions on any aggregation.
 
-Each function takes an aggregation, or a function that builds one, and the number of
-features of its elements. It draws a ragged batch, works on a copy of the module in
-evaluation mode, leaves the global random state alone, and raises an
-:class:`AssertionError` that says what was violated.
+:meth:`assert_readout` asserts all of them. Those for one property take a
+:class:`Case`: the aggregation, or a function that builds one, and the batch to draw.
+They work on a copy of the module in evaluation mode, leave the global random state
+alone, and raise an :class:`AssertionError` that says what was violated.
 
 .. code-block:: python
 
@@ -29,7 +29,8 @@ For a slicer of your own, :meth:`assert_slicer` does the same:
 """
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -44,56 +45,9 @@ Buildable = Module | Callable[[], Module]
 SIZES = (0, 3, 1, 7, 0, 0, 7, 19, 2, 0)
 
 
-class _Batch(NamedTuple):
-    x: Tensor
-    index: Tensor
-    num_sets: int
-    weight: Tensor | None
-
-    def call(self, module: Module, case: str = "a batch", **changes: Any) -> Tensor:
-        """The output of the module, with some of its arguments replaced."""
-        options: dict[str, Any] = {"index": self.index, "dim_size": self.num_sets}
-        if self.weight is not None:
-            options["weight"] = self.weight
-        options.update(changes)
-        x = options.pop("x", self.x)
-        try:
-            out = module(x, **options)
-        except Exception as error:
-            raise AssertionError(
-                f"{_name(module)} raised {type(error).__name__} for {case}: {error}"
-            ) from error
-        num_sets = options.get("dim_size")
-        if num_sets is not None and out.shape[:1] != (num_sets,):
-            raise AssertionError(
-                f"{_name(module)} should return one row for each of {num_sets} sets "
-                f"for {case} (got shape {list(out.shape)})"
-            )
-        return out
-
-    def data(self) -> list[Tensor]:
-        """What gradients flow to."""
-        return [self.x] if self.weight is None else [self.x, self.weight]
-
-    def select(self, rows: Tensor) -> "_Batch":
-        """Some elements, in the given order."""
-        weight = None if self.weight is None else self.weight[rows]
-        return self._replace(x=self.x[rows], index=self.index[rows], weight=weight)
-
-
-def assert_permutation_invariant(
-    aggr: Buildable,
-    in_channels: int,
-    sizes: Sequence[int] = SIZES,
-    weighted: bool = False,
-    dtype: torch.dtype = torch.float32,
-    rtol: float | None = None,
-    atol: float | None = None,
-    seed: int = 0,
-) -> None:
-    r"""Asserts that the order of the elements inside of a set does not matter.
-
-    All assertions on readouts share these arguments.
+@dataclass(frozen=True)
+class Case:
+    r"""A readout, the batch to try it on, and how close is close enough.
 
     Args:
         aggr (torch.nn.Module or Callable): The aggregation, or a function that builds
@@ -113,263 +67,258 @@ def assert_permutation_invariant(
 
     Example:
         >>> from torch_geometric.nn.aggr import MeanAggregation
-        >>> assert_permutation_invariant(MeanAggregation(), in_channels=4)
+        >>> case = Case(MeanAggregation(), in_channels=4, dtype=torch.float64)
+        >>> assert_permutation_invariant(case)
     """
-    module = _build(aggr, dtype)
-    batch = _batch(in_channels, sizes, weighted, dtype, seed)
-    order = torch.randperm(len(batch.x), generator=_generator(seed))
+
+    aggr: Buildable
+    in_channels: int
+    sizes: Sequence[int] = SIZES
+    weighted: bool = False
+    dtype: torch.dtype = torch.float32
+    rtol: float | None = None
+    atol: float | None = None
+    seed: int = 0
+
+    def build(self) -> Module:
+        """A module to try, which is not the caller's."""
+        is_module = isinstance(self.aggr, Module)
+        module = copy.deepcopy(self.aggr) if is_module else self.aggr()
+        return module.to(self.dtype).eval()
+
+    def draw(self) -> "_Batch":
+        """The batch, the same one in each call."""
+        generator = torch.Generator().manual_seed(self.seed)
+        options: dict[str, Any] = {"generator": generator, "dtype": torch.float64}
+        index = torch.arange(len(self.sizes))
+        index = index.repeat_interleave(torch.tensor(self.sizes))
+        x = torch.randn(len(index), self.in_channels, **options).to(self.dtype)
+        weight = None
+        if self.weighted:
+            weight = (torch.rand(len(index), **options) + 0.1).to(self.dtype)
+        return _Batch(x, index, len(self.sizes), weight)
+
+    def shuffled(self, size: int) -> Tensor:
+        """Numbers in a random order."""
+        return torch.randperm(size, generator=torch.Generator().manual_seed(self.seed))
+
+    def compare(
+        self, module: Module, actual: Tensor, expected: Tensor, claim: str
+    ) -> None:
+        # NaN is reported by `assert_handles_empty`, not as a difference to itself.
+        torch.testing.assert_close(
+            actual,
+            expected,
+            rtol=self.rtol,
+            atol=self.atol,
+            equal_nan=True,
+            msg=lambda detail: f"{_name(module)} should {claim}. {detail}",
+        )
+
+
+class _Batch(NamedTuple):
+    x: Tensor
+    index: Tensor
+    num_sets: int
+    weight: Tensor | None
+
+    def call(self, module: Module, case: str = "a batch", **changes: Any) -> Tensor:
+        """The output of the module, with some of its arguments replaced."""
+        options = self.options() | changes
+        x = options.pop("x", self.x)
+        try:
+            out = module(x, **options)
+        except Exception as error:
+            raise AssertionError(
+                f"{_name(module)} raised {type(error).__name__} for {case}: {error}"
+            ) from error
+        if out.shape[:1] != (self.num_sets,):
+            raise AssertionError(
+                f"{_name(module)} should return one row for each of {self.num_sets} "
+                f"sets for {case} (got shape {list(out.shape)})"
+            )
+        return out
+
+    def options(self) -> dict[str, Any]:
+        options = {"index": self.index, "dim_size": self.num_sets}
+        return options if self.weight is None else options | {"weight": self.weight}
+
+    def select(self, rows: Tensor) -> "_Batch":
+        """Some elements, in the given order."""
+        weight = None if self.weight is None else self.weight[rows]
+        return self._replace(x=self.x[rows], index=self.index[rows], weight=weight)
+
+
+def assert_permutation_invariant(case: Case) -> None:
+    r"""Asserts that the order of the elements inside of a set does not matter.
+
+    Args:
+        case (Case): The readout and the batch.
+
+    Example:
+        >>> from torch_geometric.nn.aggr import MeanAggregation
+        >>> assert_permutation_invariant(Case(MeanAggregation(), in_channels=4))
+    """
+    module, batch = case.build(), case.draw()
+    order = case.shuffled(len(batch.x))
     order = order[batch.index[order].argsort(stable=True)]
     # Rounded, many elements are equal, or equal in some features.
     for x in (batch.x, batch.x.round()):
         batch = batch._replace(x=x)
-        _assert_close(
+        case.compare(
+            module,
             batch.select(order).call(module),
             batch.call(module),
-            f"{_name(module)} should not depend on the order of the elements in a set",
-            rtol=rtol,
-            atol=atol,
+            "not depend on the order of the elements in a set",
         )
 
 
-def assert_unsorted_index(
-    aggr: Buildable,
-    in_channels: int,
-    sizes: Sequence[int] = SIZES,
-    weighted: bool = False,
-    dtype: torch.dtype = torch.float32,
-    rtol: float | None = None,
-    atol: float | None = None,
-    seed: int = 0,
-) -> None:
+def assert_unsorted_index(case: Case) -> None:
     r"""Asserts that the elements of different sets may be mixed in the batch.
 
     Some aggregations of PyG ask for a sorted :obj:`index`; those fail here.
 
     Args:
-        aggr (torch.nn.Module or Callable): See :meth:`assert_permutation_invariant`,
-            also for all other arguments.
+        case (Case): The readout and the batch.
 
     Example:
         >>> from torch_geometric.nn.aggr import MeanAggregation
-        >>> assert_unsorted_index(MeanAggregation(), in_channels=4)
+        >>> assert_unsorted_index(Case(MeanAggregation(), in_channels=4))
     """
-    module = _build(aggr, dtype)
-    batch = _batch(in_channels, sizes, weighted, dtype, seed)
-    mixed = batch.select(torch.randperm(len(batch.x), generator=_generator(seed)))
-    _assert_close(
+    module, batch = case.build(), case.draw()
+    mixed = batch.select(case.shuffled(len(batch.x)))
+    case.compare(
+        module,
         mixed.call(module, "an unsorted index"),
         batch.call(module),
-        f"{_name(module)} should not depend on whether 'index' is sorted",
-        rtol=rtol,
-        atol=atol,
+        "not depend on whether 'index' is sorted",
     )
 
 
-def assert_batch_independent(
-    aggr: Buildable,
-    in_channels: int,
-    sizes: Sequence[int] = SIZES,
-    weighted: bool = False,
-    dtype: torch.dtype = torch.float32,
-    rtol: float | None = None,
-    atol: float | None = None,
-    seed: int = 0,
-) -> None:
+def assert_batch_independent(case: Case) -> None:
     r"""Asserts that no set's output depends on the other sets in the batch: each is
     the same alone, and beside sets that hold huge values, infinities or NaN.
 
     Args:
-        aggr (torch.nn.Module or Callable): See :meth:`assert_permutation_invariant`,
-            also for all other arguments.
+        case (Case): The readout and the batch.
 
     Example:
         >>> from torch_geometric.nn.aggr import MeanAggregation
-        >>> assert_batch_independent(MeanAggregation(), in_channels=4)
+        >>> assert_batch_independent(Case(MeanAggregation(), in_channels=4))
     """
-    module = _build(aggr, dtype)
-    batch = _batch(in_channels, sizes, weighted, dtype, seed)
+    module, batch = case.build(), case.draw()
     expected = batch.call(module)
-    for i, size in enumerate(sizes):
-        if size == 0:
-            continue
+    for i in batch.index.unique().tolist():
         alone = batch.select((batch.index == i).nonzero()[:, 0])
         alone = alone._replace(index=torch.zeros_like(alone.index), num_sets=1)
-        _assert_close(
-            alone.call(module, "a single set")[0],
-            expected[i],
-            f"{_name(module)} should embed set {i} alone as it does in a batch",
-            rtol=rtol,
-            atol=atol,
-        )
+        out = alone.call(module, "a single set")[0]
+        case.compare(module, out, expected[i], f"embed set {i} alone as in a batch")
     for value in (1e30, torch.inf, -torch.inf, torch.nan):
         spoiled = (batch.index % 2 == 1)[:, None]
         out = batch.call(module, x=batch.x.masked_fill(spoiled, value))
-        _assert_close(
-            out[::2],
-            expected[::2],
-            f"{_name(module)} should keep {value} inside of the sets that hold it",
-            rtol=rtol,
-            atol=atol,
-        )
+        claim = f"keep {value} inside of the sets that hold it"
+        case.compare(module, out[::2], expected[::2], claim)
 
 
-def assert_graph_order_equivariant(
-    aggr: Buildable,
-    in_channels: int,
-    sizes: Sequence[int] = SIZES,
-    weighted: bool = False,
-    dtype: torch.dtype = torch.float32,
-    rtol: float | None = None,
-    atol: float | None = None,
-    seed: int = 0,
-) -> None:
+def assert_graph_order_equivariant(case: Case) -> None:
     r"""Asserts that reordering the sets of a batch reorders the rows of the output.
 
     Args:
-        aggr (torch.nn.Module or Callable): See :meth:`assert_permutation_invariant`,
-            also for all other arguments.
+        case (Case): The readout and the batch.
 
     Example:
         >>> from torch_geometric.nn.aggr import MeanAggregation
-        >>> assert_graph_order_equivariant(MeanAggregation(), in_channels=4)
+        >>> assert_graph_order_equivariant(Case(MeanAggregation(), in_channels=4))
     """
-    module = _build(aggr, dtype)
-    batch = _batch(in_channels, sizes, weighted, dtype, seed)
-    new_place = torch.randperm(len(sizes), generator=_generator(seed))
+    module, batch = case.build(), case.draw()
+    new_place = case.shuffled(batch.num_sets)
     moved = batch._replace(index=new_place[batch.index])
     moved = moved.select(moved.index.argsort(stable=True))
-    _assert_close(
+    case.compare(
+        module,
         moved.call(module)[new_place],
         batch.call(module),
-        f"{_name(module)} should reorder its rows as the sets are reordered",
-        rtol=rtol,
-        atol=atol,
+        "reorder its rows as the sets are reordered",
     )
 
 
-def assert_ptr_matches_index(
-    aggr: Buildable,
-    in_channels: int,
-    sizes: Sequence[int] = SIZES,
-    weighted: bool = False,
-    dtype: torch.dtype = torch.float32,
-    rtol: float | None = None,
-    atol: float | None = None,
-    seed: int = 0,
-) -> None:
+def assert_ptr_matches_index(case: Case) -> None:
     r"""Asserts that boundaries :obj:`ptr` give the same output as :obj:`index`.
 
     Args:
-        aggr (torch.nn.Module or Callable): See :meth:`assert_permutation_invariant`,
-            also for all other arguments.
+        case (Case): The readout and the batch.
 
     Example:
         >>> from torch_geometric.nn.aggr import MeanAggregation
-        >>> assert_ptr_matches_index(MeanAggregation(), in_channels=4)
+        >>> assert_ptr_matches_index(Case(MeanAggregation(), in_channels=4))
     """
-    module = _build(aggr, dtype)
-    batch = _batch(in_channels, sizes, weighted, dtype, seed)
-    ptr = torch.tensor([0, *sizes]).cumsum(0)
-    _assert_close(
+    module, batch = case.build(), case.draw()
+    ptr = torch.tensor([0, *case.sizes]).cumsum(0)
+    case.compare(
+        module,
         batch.call(module, "'ptr' alone", index=None, ptr=ptr),
         batch.call(module),
-        f"{_name(module)} should give the same output for 'ptr' and 'index'",
-        rtol=rtol,
-        atol=atol,
+        "give the same output for 'ptr' and 'index'",
     )
 
 
-def assert_handles_empty(
-    aggr: Buildable,
-    in_channels: int,
-    weighted: bool = False,
-    dtype: torch.dtype = torch.float32,
-    seed: int = 0,
-) -> None:
+def assert_handles_empty(case: Case) -> None:
     r"""Asserts that empty sets may stand anywhere in a batch, which may even have no
     elements at all: there is a row for each set, all are finite, all empty sets get the
     same row, and gradients are finite.
 
     Args:
-        aggr (torch.nn.Module or Callable): See :meth:`assert_permutation_invariant`,
-            also for all other arguments.
+        case (Case): The readout; batches of other sizes are drawn.
 
     Example:
         >>> from torch_geometric.nn.aggr import MeanAggregation
-        >>> assert_handles_empty(MeanAggregation(), in_channels=4)
+        >>> assert_handles_empty(Case(MeanAggregation(), in_channels=4))
     """
-    module = _build(aggr, dtype)
-    row_of_empty = None
-    for case, sizes in {
+    module = case.build()
+    rows_of_empty: list[Tensor] = []
+    for what, sizes in {
         "one element": (1,),
         "a gap between sets": (2, 0, 3),
         "an empty set first": (0, 2),
         "empty sets last": (2, 0, 0),
         "empty sets only": (0, 0, 0),
     }.items():
-        batch = _batch(in_channels, sizes, weighted, dtype, seed)
+        batch = replace(case, sizes=sizes).draw()
         batch.x.requires_grad_()
-        out = batch.call(module, case)
+        out = batch.call(module, what)
         if not bool(out.isfinite().all()):
-            raise AssertionError(f"{_name(module)} should be finite for {case}")
-        inputs = [batch.x, *module.parameters()]
+            raise AssertionError(f"{_name(module)} should be finite for {what}")
         if out.requires_grad:
+            inputs = [batch.x, *module.parameters()]
             grads = torch.autograd.grad(out.square().sum(), inputs, allow_unused=True)
             if not all(bool(g.isfinite().all()) for g in grads if g is not None):
                 raise AssertionError(
-                    f"{_name(module)} should have finite gradients for {case}"
+                    f"{_name(module)} should have finite gradients for {what}"
                 )
-        for size, row in zip(sizes, out.detach(), strict=True):
-            if size == 0:
-                row_of_empty = row if row_of_empty is None else row_of_empty
-                _assert_close(
-                    row,
-                    row_of_empty,
-                    f"{_name(module)} should embed all empty sets alike, for {case}",
-                )
+        rows_of_empty += out.detach()[torch.tensor(sizes) == 0]
+        for row in rows_of_empty:
+            claim = f"embed all empty sets alike, for {what}"
+            case.compare(module, row, rows_of_empty[0], claim)
 
 
-def assert_gradcheck(
-    aggr: Buildable,
-    in_channels: int,
-    sizes: Sequence[int] = (3, 0, 1, 4),
-    weighted: bool = False,
-    seed: int = 0,
-) -> None:
+def assert_gradcheck(case: Case) -> None:
     r"""Asserts in double precision that the gradients for the elements, their masses
     and all parameters agree with finite differences.
 
     Args:
-        aggr (torch.nn.Module or Callable): See :meth:`assert_permutation_invariant`,
-            also for all other arguments.
+        case (Case): The readout and the batch.
 
     Example:
         >>> from torch_geometric.nn.aggr import MeanAggregation
-        >>> assert_gradcheck(MeanAggregation(), in_channels=4)
+        >>> assert_gradcheck(Case(MeanAggregation(), in_channels=4))
     """
-    module = _build(aggr, torch.float64)
-    batch = _batch(in_channels, sizes, weighted, torch.float64, seed)
-    parameters = dict(module.named_parameters())
-    num_inputs = len(batch.data())
-
-    def function(*inputs: Tensor) -> Tensor:
-        options = {"index": batch.index, "dim_size": batch.num_sets}
-        if batch.weight is not None:
-            options["weight"] = inputs[1]
-        values = dict(zip(parameters, inputs[num_inputs:], strict=True))
-        return functional_call(module, values, (inputs[0],), options)
-
-    _gradcheck(function, [*batch.data(), *parameters.values()], _name(module))
+    case = replace(case, dtype=torch.float64)
+    batch = case.draw()
+    weights = {} if batch.weight is None else {"weight": batch.weight}
+    _gradcheck(case.build(), batch.x, batch.options(), weights)
 
 
-def assert_state_dict_roundtrip(
-    aggr: Buildable,
-    in_channels: int,
-    sizes: Sequence[int] = SIZES,
-    weighted: bool = False,
-    dtype: torch.dtype = torch.float32,
-    seed: int = 0,
-) -> None:
+def assert_state_dict_roundtrip(case: Case) -> None:
     r"""Asserts that a module computes the same after its :meth:`state_dict` was loaded
     into another one, and after :meth:`copy.deepcopy`.
 
@@ -377,65 +326,48 @@ def assert_state_dict_roundtrip(
     parameters reset otherwise.
 
     Args:
-        aggr (torch.nn.Module or Callable): See :meth:`assert_permutation_invariant`,
-            also for all other arguments.
+        case (Case): The readout and the batch.
 
     Example:
         >>> from torch_geometric.nn.aggr import MeanAggregation
-        >>> assert_state_dict_roundtrip(MeanAggregation(), in_channels=4)
+        >>> assert_state_dict_roundtrip(Case(MeanAggregation(), in_channels=4))
     """
-    module = _build(aggr, dtype)
-    batch = _batch(in_channels, sizes, weighted, dtype, seed)
-    other = _build(aggr, dtype)
-    if isinstance(aggr, Module):
+    case = replace(case, rtol=0, atol=0)
+    module, other, batch = case.build(), case.build(), case.draw()
+    if isinstance(case.aggr, Module):
         _forget_parameters(other)
     other.load_state_dict(module.state_dict())
-
     for way, same in {
         "loading its state dict": other,
         "copying it": copy.deepcopy(module),
     }.items():
-        _assert_close(
-            batch.call(same),
-            batch.call(module),
-            f"{_name(module)} should compute the same after {way}",
-            rtol=0,
-            atol=0,
-        )
+        claim = f"compute the same after {way}"
+        case.compare(module, batch.call(same), batch.call(module), claim)
 
 
-def assert_readout(
-    aggr: Buildable,
-    in_channels: int,
-    weighted: bool = False,
-    dtype: torch.dtype = torch.float32,
-    rtol: float | None = None,
-    atol: float | None = None,
-    seed: int = 0,
-) -> None:
+def assert_readout(aggr: Buildable, in_channels: int, **options: Any) -> None:
     r"""Asserts all properties of a readout in this module.
 
     Args:
-        aggr (torch.nn.Module or Callable): See :meth:`assert_permutation_invariant`,
-            also for all other arguments.
+        aggr (torch.nn.Module or Callable): The aggregation, or a function that builds
+            one.
+        in_channels (int): The number of features of an element.
+        **options (optional): Other arguments of :class:`Case`.
 
     Example:
         >>> from gswe_pyg import GSWEAggregation
         >>> readout = GSWEAggregation(4, num_slices=8, num_points=5)
         >>> assert_readout(readout, in_channels=4)
     """
-    options = {"weighted": weighted, "seed": seed}
-    for assert_close in (
-        assert_permutation_invariant,
-        assert_unsorted_index,
-        assert_batch_independent,
-        assert_graph_order_equivariant,
-        assert_ptr_matches_index,
-    ):
-        assert_close(aggr, in_channels, dtype=dtype, rtol=rtol, atol=atol, **options)
-    assert_handles_empty(aggr, in_channels, dtype=dtype, **options)
-    assert_state_dict_roundtrip(aggr, in_channels, dtype=dtype, **options)
-    assert_gradcheck(aggr, in_channels, **options)
+    case = Case(aggr, in_channels, **options)
+    assert_permutation_invariant(case)
+    assert_unsorted_index(case)
+    assert_batch_independent(case)
+    assert_graph_order_equivariant(case)
+    assert_ptr_matches_index(case)
+    assert_handles_empty(case)
+    assert_state_dict_roundtrip(case)
+    assert_gradcheck(replace(case, sizes=(3, 0, 1, 4)))
 
 
 def assert_slicer(
@@ -460,8 +392,8 @@ def assert_slicer(
         >>> from gswe_pyg.slicers import LinearSlicer
         >>> assert_slicer(LinearSlicer(4, 8), in_channels=4, num_slices=8)
     """
-    module = _build(slicer, dtype)
-    x = _batch(in_channels, (7,), False, dtype, seed).x
+    case = Case(slicer, in_channels, sizes=(7,), dtype=dtype, seed=seed)
+    module, x = case.build(), case.draw().x
     for rows in (x, x[:0]):
         shape = module(rows).shape
         if shape != (len(rows), num_slices):
@@ -469,45 +401,37 @@ def assert_slicer(
                 f"{_name(module)} should map [{len(rows)}, {in_channels}] to "
                 f"[{len(rows)}, {num_slices}] (got {list(shape)})"
             )
-    _assert_close(
-        torch.cat([module(row) for row in x.split(1)]),
-        module(x),
-        f"{_name(module)} should slice each element without looking at the others",
-    )
-    module = _build(slicer, torch.float64)
-    parameters = dict(module.named_parameters())
-
-    def function(x: Tensor, *inputs: Tensor) -> Tensor:
-        values = dict(zip(parameters, inputs, strict=True))
-        return functional_call(module, values, (x,))
-
-    _gradcheck(function, [x.double(), *parameters.values()], _name(module))
+    one_by_one = torch.cat([module(row) for row in x.split(1)])
+    claim = "slice each element without looking at the others"
+    case.compare(module, one_by_one, module(x), claim)
+    case = replace(case, dtype=torch.float64)
+    _gradcheck(case.build(), case.draw().x)
 
 
-def _build(module: Buildable, dtype: torch.dtype) -> Module:
-    module = copy.deepcopy(module) if isinstance(module, Module) else module()
-    return module.to(dtype).eval()
+def _gradcheck(
+    module: Module,
+    x: Tensor,
+    options: Mapping[str, Any] | None = None,
+    inputs: Mapping[str, Tensor] | None = None,
+) -> None:
+    """Gradients for the elements, those of the options that are inputs, and all
+    parameters."""
+    inputs, parameters = inputs or {}, dict(module.named_parameters())
 
+    def function(x: Tensor, *values: Tensor) -> Tensor:
+        given = dict(zip(inputs, values, strict=False))
+        learned = dict(zip(parameters, values[len(inputs) :], strict=True))
+        return functional_call(module, learned, (x,), {**(options or {}), **given})
 
-def _batch(
-    in_channels: int,
-    sizes: Sequence[int],
-    weighted: bool,
-    dtype: torch.dtype,
-    seed: int,
-) -> _Batch:
-    generator = _generator(seed)
-    index = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
-    x = torch.randn(len(index), in_channels, generator=generator, dtype=torch.float64)
-    weight = None
-    if weighted:
-        weight = torch.rand(len(index), generator=generator, dtype=torch.float64) + 0.1
-        weight = weight.to(dtype)
-    return _Batch(x.to(dtype), index, len(sizes), weight)
-
-
-def _generator(seed: int) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+    values = [x, *inputs.values(), *parameters.values()]
+    values = [value.detach().clone().requires_grad_() for value in values]
+    try:
+        # A random projection of the Jacobian: as strict, and fast for any module.
+        torch.autograd.gradcheck(function, values, fast_mode=True)
+    except RuntimeError as error:
+        raise AssertionError(
+            f"{_name(module)} should have right gradients: {error}"
+        ) from error
 
 
 def _forget_parameters(module: Module) -> None:
@@ -516,28 +440,6 @@ def _forget_parameters(module: Module) -> None:
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.add_(1)
-
-
-def _gradcheck(
-    function: Callable[..., Tensor], inputs: Sequence[Tensor], name: str
-) -> None:
-    inputs = [value.detach().clone().requires_grad_() for value in inputs]
-    try:
-        # A random projection of the Jacobian: as strict, and fast for any module.
-        torch.autograd.gradcheck(function, inputs, fast_mode=True)
-    except RuntimeError as error:
-        raise AssertionError(f"{name} should have right gradients: {error}") from error
-
-
-def _assert_close(actual: Tensor, expected: Tensor, claim: str, **options: Any) -> None:
-    # NaN is reported by `assert_handles_empty`, not as a difference to itself.
-    torch.testing.assert_close(
-        actual,
-        expected,
-        **options,
-        equal_nan=True,
-        msg=lambda detail: f"{claim}. {detail}",
-    )
 
 
 def _name(module: Module) -> str:

@@ -17,7 +17,7 @@ from gswe_pyg import GSWEAggregation
 from gswe_pyg.ops import backend
 from gswe_pyg.ops.interpolation import INTERPOLATIONS
 from gswe_pyg.slicers import LinearSlicer
-from gswe_pyg.testing import assert_gradcheck
+from gswe_pyg.testing import Case, assert_gradcheck
 
 SIZES = [0, 3, 1, 7, 0, 12, 2, 0]
 
@@ -297,14 +297,14 @@ def test_encode_size_counts_in_any_precision(dtype):
 def test_gradcheck(slicer, interpolation, weighted):
     torch.manual_seed(0)
     readout = GSWEAggregation(2, 2, 3, 2, slicer, interpolation, encode_size=weighted)
-    assert_gradcheck(readout, 2, weighted=weighted)
+    assert_gradcheck(Case(readout, 2, weighted=weighted))
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_gradcheck_of_slice_reference_and_projection(weighted):
     torch.manual_seed(0)
     readout = GSWEAggregation(2, 3, 3, reference="slice", out_channels=2)
-    assert_gradcheck(readout, 2, weighted=weighted)
+    assert_gradcheck(Case(readout, 2, weighted=weighted))
 
 
 @pytest.mark.parametrize("name", ["numpy", "torch"])

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from gswe_pyg.aggr import ApproxRepSet, RepSet, repset
-from gswe_pyg.testing import assert_gradcheck, assert_readout
+from gswe_pyg.testing import Case, assert_gradcheck, assert_readout
 
 # Smaller and larger than the hidden sets and as large; empty first, last, between.
 SIZES = [0, 2, 3, 1, 0, 5, 4, 0]
@@ -94,7 +94,7 @@ def test_gradient(cls, sizes):
     # Scores that are drawn at random have no ties: the matching is unique, and stays
     # the best one in a neighbourhood.
     torch.manual_seed(0)
-    assert_gradcheck(lambda: cls(4, 3, M), in_channels=4, sizes=sizes)
+    assert_gradcheck(Case(lambda: cls(4, 3, M), in_channels=4, sizes=sizes))
 
 
 @pytest.mark.parametrize("cls", [RepSet, ApproxRepSet])

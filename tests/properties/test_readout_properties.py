@@ -89,7 +89,9 @@ def test_gswe_keeps_its_invariants(arguments, lengths, invariant, weighted, seed
     tolerance = {"rtol": 1e-4, "atol": 1e-3}
     with backend(name):
         invariant(
-            readout, IN_CHANNELS, lengths, weighted=weighted, seed=seed, **tolerance
+            testing.Case(
+                readout, IN_CHANNELS, lengths, weighted=weighted, seed=seed, **tolerance
+            )
         )
 
 
@@ -99,7 +101,9 @@ def test_gswe_has_right_gradients_and_embeds_empty_sets_as_zero(
 ):
     torch.manual_seed(OTHER_SEED)
     readout = GSWEAggregation(**arguments)
-    testing.assert_gradcheck(readout, IN_CHANNELS, lengths, weighted=weighted)
+    testing.assert_gradcheck(
+        testing.Case(readout, IN_CHANNELS, lengths, weighted=weighted)
+    )
     sizes = torch.tensor(lengths)
     index = torch.arange(len(lengths)).repeat_interleave(sizes)
     out = readout(torch.randn(len(index), IN_CHANNELS), index, dim_size=len(lengths))
@@ -119,7 +123,9 @@ def test_other_readouts_keep_their_invariants(
 ):
     torch.manual_seed(OTHER_SEED + seed)
     readout = build_other(name, points, heads)
-    invariant(readout, IN_CHANNELS, lengths, seed=seed, rtol=1e-4, atol=1e-4)
+    invariant(
+        testing.Case(readout, IN_CHANNELS, lengths, seed=seed, rtol=1e-4, atol=1e-4)
+    )
 
 
 @given(st.lists(st.integers(1, 40), min_size=3, max_size=3), st.integers(1, 3), seeds)
