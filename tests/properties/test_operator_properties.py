@@ -3,6 +3,7 @@
 import loops
 import numpy as np
 import torch
+from backends import available, run
 from batches import (
     DTYPES,
     KINDS,
@@ -15,7 +16,6 @@ from batches import (
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from benchmarks.reliability.backends import available, run
 from gswe_pyg.ops import backend, segment_quantile
 from gswe_pyg.ops.segment_quantile import BACKENDS
 

@@ -3,6 +3,7 @@
 import inspect
 
 import torch
+from backends import available
 from batches import interpolations, seeds, sizes
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +11,6 @@ from torch_geometric.nn.aggr import Aggregation
 
 import gswe_pyg
 import gswe_pyg.models
-from benchmarks.reliability.backends import available
 from gswe_pyg import GSWEAggregation, gsw_distance, testing
 from gswe_pyg.ops import backend
 

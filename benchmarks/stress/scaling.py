@@ -1,0 +1,82 @@
+"""What a billion sets would cost, from the costs of one."""
+
+from typing import Any
+
+import pandas as pd
+
+from benchmarks.engine.tables import markdown
+
+NUM_SETS = 1e9
+CORES = 64
+SETS_PER_STEP = 256  # of each process
+PROCESSES = (2, 8, 64)
+
+#: An assumption, not a measurement.
+DOLLARS_PER_CORE_HOUR = 0.05
+
+
+def render(part: dict[str, Any]) -> str:
+    """The tables of ``docs/scaling.md``."""
+    sizes, checks = part["sizes"], part["checks"]
+    width = sizes["slices"] * sizes["points"]
+    return (
+        f"From commit {part['commit']}, {part['time']}, with "
+        f"{part['busy']:.0%} of the processors taken by others: "
+        f"{sizes['channels']} channels, {sizes['slices']} slices, "
+        f"{sizes['points']} points, single precision, one thread a process.\n\n"
+        f"Embedding {NUM_SETS:,.0f} sets; the vectors of {width} numbers take "
+        f"{4 * width * NUM_SETS / 2**40:.2g} TiB, half of it in half precision:\n\n"
+        f"{markdown(_embedding(checks, sizes['channels']))}\n\n"
+        f"Training, {SETS_PER_STEP} sets a step and process, the readout alone. The "
+        f"exchange is taken to be not overlapped with the backward pass, to grow as a "
+        f"ring does, and to be as fast as between two processes of one machine:\n\n"
+        f"{markdown(_training(checks))}"
+    )
+
+
+def _of_mode(checks: list[dict[str, Any]], mode: str) -> list[dict[str, Any]]:
+    return [check for check in checks if check.get("mode") == mode]
+
+
+def _embedding(checks: list[dict[str, Any]], channels: int) -> pd.DataFrame:
+    crowding = {c["size"]: max(1.0, c["measured"]) for c in _of_mode(checks, "both")}
+    rows = []
+    for check in _of_mode(checks, "embed"):
+        size, seconds = check["size"], check["seconds_per_set"]
+        crowded = seconds * crowding[size]
+        hours = NUM_SETS * crowded / 3600
+        row = {
+            "elements a set": f"{size:,}",
+            "a set": f"{1e6 * seconds:.3g} µs",
+            "beside another process": f"{crowding[size]:.2f}x",
+            "core-hours": f"{hours:,.3g}",
+            f"on {CORES} cores": f"{hours / CORES:,.3g} h",
+        }
+        price = f"at ${DOLLARS_PER_CORE_HOUR} a core-hour (assumed)"
+        row[price] = f"${hours * DOLLARS_PER_CORE_HOUR:,.3g}"
+        num_bytes = 4 * size * channels
+        row["read by each core"] = f"{num_bytes / crowded / 2**20:,.0f} MiB/s"
+        row["elements"] = f"{num_bytes * NUM_SETS / 2**40:,.3g} TiB"
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _training(checks: list[dict[str, Any]]) -> pd.DataFrame:
+    rows = []
+    for check in _of_mode(checks, "train"):
+        step = SETS_PER_STEP * check["seconds_per_set"]
+        for exchange in _of_mode(checks, "exchange"):
+            pair = exchange["measured"] / 1e3
+            row = {
+                "elements a set": f"{check['size']:,}",
+                "parameters": f"{exchange['parameters']:,}",
+                "step": f"{1e3 * step:.3g} ms",
+                "exchange by two": f"{1e3 * pair:.3g} ms",
+            }
+            for processes in PROCESSES:
+                # A ring sends 2 (P - 1) / P of the gradients, a pair all of them once.
+                seconds = step + pair * 2 * (processes - 1) / processes
+                speed_up = f"{processes * step / seconds:.3g}x"
+                row[f"speed-up by {processes}"] = speed_up
+            rows.append(row)
+    return pd.DataFrame(rows)

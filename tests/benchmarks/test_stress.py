@@ -1,0 +1,119 @@
+import json
+import math
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from benchmarks.commands import stress
+from benchmarks.engine.arguments import UsageError
+from benchmarks.stress import page, scaling
+
+ROOT = Path(__file__).parents[2]
+
+
+def check(name, measured, limit=None, unit="", **details):
+    holds = None if limit is None else measured <= limit
+    return {
+        "check": name,
+        "measured": measured,
+        "limit": limit,
+        "unit": unit,
+        "holds": holds,
+        **details,
+    }
+
+
+def write(folder, name, sizes, *checks):
+    part = {"title": "A part", "about": "What it is about.", "sizes": sizes}
+    part |= {"seed": 0, "seconds": 1.0}
+    page.write(folder / "stress.json", name, part, 0.25, list(checks))
+
+
+def test_the_page_shows_what_is_on_file(tmp_path):
+    write(tmp_path, "second", {"size": 3}, check("error", 0.2, 0.15, "s"))
+    write(tmp_path, "first", {"size": 1}, check("size", 1), check("kept", 0, 0))
+    write(tmp_path, "second", {"size": 4}, check("error", 0.2, 0.15, "s"))
+    page.refresh(tmp_path)
+    text = (tmp_path / "stress.md").read_text()
+    assert list(json.loads((tmp_path / "stress.json").read_text())) == [
+        "first",
+        "second",
+    ]
+    assert "**no**" in text
+    assert "0.2 s" in text
+    assert "1 of 1" in text
+    assert "0 of 1" in text
+    assert "size 4" in text
+    assert "size 3" not in text
+    assert "25% of the processors" in " ".join(text.split())
+    assert list(tmp_path.glob("*.tmp")) == []
+
+
+def test_nothing_on_file(tmp_path):
+    page.refresh(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (3, "", "3"),
+        (12_345, "of 9", "12,345 of 9"),
+        (0.123456, "s", "0.123 s"),
+        (0.0123, "%", "1.23%"),
+        (math.inf, "x", "inf x"),
+    ],
+)
+def test_numbers(value, unit, text):
+    assert page.number(value, unit) == text
+
+
+def test_the_command_runs_the_chosen_tests(tmp_path, monkeypatch, capsys):
+    def run(command, cwd, env):
+        commands.append(command)
+        assert env["STRESS_SIZES"] == "small"
+        assert env["STRESS_RESULTS"] == str(tmp_path / "stress.json")
+        return subprocess.CompletedProcess(command, 1)
+
+    commands = []
+    monkeypatch.setattr(subprocess, "run", run)
+    write(tmp_path, "drift", {}, check("a", 1))
+    assert stress.main(["only=costs,drift", "sizes=small", f"results={tmp_path}"]) == 1
+    files = [Path(word).name for word in commands[0] if word.endswith(".py")]
+    assert files == ["test_costs.py", "test_drift.py"]
+    assert str(tmp_path / "stress.md") in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [("only=cost", "did you mean 'costs'"), ("sizes=tiny", "full or small")],
+)
+def test_mistakes_are_explained(argument, message):
+    with pytest.raises(UsageError, match=message):
+        stress.main([argument])
+
+
+def test_scaling():
+    checks = [
+        check("", 1.0, mode=mode, size=100, seconds_per_set=3.6e-6)
+        for mode in ("embed", "train")
+    ]
+    checks.append(check("", 1.5, mode="both", size=100))
+    checks.append(check("", 0.9216, mode="exchange", parameters=1000))
+    sizes = {"channels": 64, "slices": 64, "points": 8}
+    part = {"commit": "abc", "time": "now", "busy": 0.0, "sizes": sizes}
+    text = scaling.render(part | {"checks": checks})
+    # 1e9 sets x 3.6 µs x 1.5 = 5,400 s.
+    assert " 1.5 |" in text
+    # A step of 256 sets takes as long as the exchange by two: 2 x 1 / (1 + 1).
+    assert " 1x |" in text
+
+
+def test_every_part_has_a_title_a_text_and_small_sizes():
+    for path in (ROOT / "tests" / "stress").glob("test_*.py"):
+        text = path.read_text()
+        assert text.startswith('"""')
+        assert "\n\n" in text.split('"""')[1], f"{path}: no text below the title"
+        for needed in ("FULL = ", "SMALL = ", "pytestmark = pytest.mark.stress"):
+            assert needed in text, f"{path} lacks {needed!r}"

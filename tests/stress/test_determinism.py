@@ -1,0 +1,197 @@
+"""Determinism.
+
+SHA-256 of outputs and gradients in two fresh processes, each with every number of
+threads. The large batch is one that the kernel starts threads for. PyTorch's own linear
+layer with mean pooling is beside ours: where its bits depend on the threads, those of
+anything behind a linear layer do.
+"""
+
+import copy
+import hashlib
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+import torch
+import torch.nn.functional as F
+from backends import available, ragged, random_sizes, run
+from fresh import call
+from torch import Tensor
+from torch.nn import Module
+from torch_geometric.nn import MeanAggregation, Sequential
+
+from gswe_pyg import GSWEAggregation
+from gswe_pyg.models import PMA
+from gswe_pyg.ops.interpolation import INTERPOLATIONS
+
+pytestmark = pytest.mark.stress
+
+FULL = {"threads": [1, 2, 4], "runs": 2, "nodes": 20_000, "slices": 128, "steps": 10}
+SMALL = {"threads": [1, 2], "runs": 1, "nodes": 300, "slices": 4, "steps": 2}
+
+#: What the names of the cases begin with.
+GROUPS = {
+    "peer": "linear layer with mean pooling, parameters after training",
+    "kernel": "segment_quantile, all backends and interpolations",
+    "slices": "GSWEAggregation on slices, outputs and gradients",
+    "gswe": "GSWEAggregation with a linear slicer, parameters after training",
+}
+
+Cases = dict[str, Callable[[], list[Tensor]]]
+
+
+@pytest.fixture(scope="module")
+def digests(sizes, seed):
+    """The different hashes of each case."""
+    seen: dict[str, set[str]] = {}
+    settings = [sizes[key] for key in ("nodes", "slices", "steps", "threads")]
+    for _ in range(sizes["runs"]):
+        for name, found in call(hashes, *settings, seed).items():
+            seen.setdefault(name, set()).update(found)
+    return seen
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_the_same_bits(group, digests, measure):
+    def differing(group):
+        return [n for n in digests if n.startswith(group) and len(digests[n]) > 1]
+
+    limit = {"peer": None, "gswe": len(differing("peer"))}.get(group, 0)
+    measure(
+        f"results that differ: {GROUPS[group]}",
+        len(differing(group)),
+        limit,
+        f"of {sum(name.startswith(group) for name in digests)}",
+        differing=differing(group),
+    )
+
+
+def hashes(
+    nodes: int, slices: int, steps: int, threads: list[int], seed: int
+) -> dict[str, set[str]]:
+    """Of every case, with each of these numbers of threads."""
+    cases = _cases(nodes, slices, steps, seed)
+    found: dict[str, set[str]] = {name: set() for name in cases}
+    for number in threads:
+        torch.set_num_threads(number)
+        for name, case in cases.items():
+            found[name].add(_hash(case()))
+    return found
+
+
+def _cases(nodes: int, slices: int, steps: int, seed: int) -> Cases:
+    torch.manual_seed(seed)
+    cases: Cases = {}
+    for scale, num_nodes in {"small": nodes // 20, "large": nodes}.items():
+        batch = ragged(random_sizes(max(4, num_nodes // 100), 200, seed), slices, seed)
+        for name in available():
+            for interpolation in INTERPOLATIONS:
+                label = f"kernel {scale} {interpolation} {name}"
+                cases[label] = partial(run, *batch, 16, interpolation, name)
+        readout = GSWEAggregation(slices, slices, 16, slicer="identity")
+        cases[f"slices {scale}"] = partial(_outcome, readout, *batch)
+    x, ptr = batch
+    for name in available():
+        for interpolation in INTERPOLATIONS:
+            label = f"kernel weighted {interpolation} {name}"
+            arguments = (x[:, :4], ptr, 16, interpolation, name, _masses(x, seed))
+            cases[label] = partial(run, *arguments)
+    x = x[:, :16]
+    readout = GSWEAggregation(x.shape[1], 32, 8, out_channels=4)
+    cases["gswe"] = partial(_train, readout, x, ptr, steps)
+    layers = [(torch.nn.Linear(x.shape[1], 4), "x -> x")]
+    layers.append((MeanAggregation(), "x, index, ptr -> x"))
+    pooled = Sequential("x, index, ptr", layers)
+    cases["peer"] = partial(_train, pooled, x, ptr, steps)
+    return cases
+
+
+def _masses(x: Tensor, seed: int) -> Tensor:
+    return torch.rand(len(x), generator=torch.Generator().manual_seed(seed)) + 0.1
+
+
+def _outcome(readout: Module, x: Tensor, ptr: Tensor) -> list[Tensor]:
+    x = x.detach().clone().requires_grad_()
+    out = readout(x, ptr=ptr)
+    return [out, *torch.autograd.grad(out.square().sum(), [x, *readout.parameters()])]
+
+
+def _train(module: Module, x: Tensor, ptr: Tensor, steps: int) -> list[Tensor]:
+    module = copy.deepcopy(module)
+    labels = torch.arange(len(ptr) - 1) % 4
+    optimizer = torch.optim.Adam(module.parameters(), lr=0.01)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        F.cross_entropy(module(x, None, ptr), labels).backward()
+        optimizer.step()
+    return list(module.parameters())
+
+
+def _hash(tensors: list[Tensor]) -> str:
+    digest = hashlib.sha256()
+    for tensor in tensors:
+        digest.update(tensor.detach().contiguous().numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+@pytest.fixture(scope="module")
+def strict(seed):
+    """PyTorch then refuses what is not deterministic, and fills memory that is not
+    initialised with NaN: whoever reads it gives other results."""
+    x, ptr = ragged(random_sizes(12, 40, seed), 6, seed)
+    cases: Cases = {}
+    for interpolation in INTERPOLATIONS:
+        for name in available():
+            for weight in (None, _masses(x, seed)):
+                label = f"{interpolation} {name} weighted: {weight is not None}"
+                cases[label] = partial(run, x, ptr, 5, interpolation, name, weight)
+    gswe = GSWEAggregation(6, 7, 5, 2, out_channels=3, encode_size=True)
+    cases["GSWE"] = partial(_outcome, gswe, x, ptr)
+    cases["PMA"] = partial(_outcome, PMA(6, num_seeds=3, heads=2), x, ptr)
+    expected = {label: _hash(case()) for label, case in cases.items()}
+    errors, differing = [], []
+    torch.use_deterministic_algorithms(True)
+    try:
+        for label, case in cases.items():
+            try:
+                if _hash(case()) != expected[label]:
+                    differing.append(label)
+            except RuntimeError as error:
+                errors.append(f"{label}: {error}")
+    finally:
+        torch.use_deterministic_algorithms(False)
+    return errors, differing, f"of {len(cases)}"
+
+
+def test_no_errors_under_deterministic_algorithms(strict, measure):
+    errors, _, of = strict
+    name = "errors under torch.use_deterministic_algorithms(True)"
+    measure(name, len(errors), 0, of, errors=errors)
+
+
+def test_the_same_results_under_deterministic_algorithms(strict, measure):
+    _, differing, of = strict
+    name = "results that differ under it"
+    measure(name, len(differing), 0, of, differing=differing)
+
+
+def test_ties(seed, measure):
+    """The gradient goes to that of several equal values that PyTorch's stable sort in
+    double precision says."""
+    src, ptr = ragged(random_sizes(30, 60, seed), 5, seed)
+    src = (src * 2).round()  # many ties, zeros of both signs among them
+    wrong, count = [], 0
+    for interpolation in INTERPOLATIONS:
+        grad = torch.randn(
+            len(ptr) - 1, 5, 7, generator=torch.Generator().manual_seed(seed)
+        )
+        grad = grad.mul(64).round()
+        arguments = (ptr, 7, interpolation)
+        expected = run(src.double(), *arguments, "torch", grad=grad)[1].float()
+        for name in available():
+            count += 1
+            actual = run(src, *arguments, name, grad=grad)[1]
+            if not torch.allclose(actual, expected, rtol=1e-5, atol=1e-3):
+                wrong.append(f"{interpolation} {name}")
+    name = "backends that break ties otherwise"
+    measure(name, len(wrong), 0, f"of {count}", wrong=wrong)

@@ -1,0 +1,113 @@
+"""Numerical drift.
+
+Single against double precision on the same numbers: the largest error of a point in
+units in the last place of the largest value of its set, and of a gradient in units of
+the largest one, over sets of all sizes, around zero and around 1e6. Then the training
+of a small GIN under bfloat16 autocast beside the same in single precision: the largest
+difference of the losses over all steps, as a share of the loss at the start.
+"""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from backends import available, run
+from torch import Tensor
+from torch.nn import Linear, Module
+from torch_geometric.nn import GIN, MeanAggregation
+
+from gswe_pyg import GSWEAggregation
+from gswe_pyg.ops.interpolation import INTERPOLATIONS
+
+pytestmark = pytest.mark.stress
+
+FULL = {"sizes": [10, 100, 1000, 10_000, 100_000, 1_000_000], "slices": 2, "steps": 100}
+SMALL = {"sizes": [10, 1000], "slices": 1, "steps": 5}
+
+NUM_POINTS = 16
+
+#: Points are sums of few products: each rounds once, and so does the sum.
+MAX_ULP = {"points": 4, "gradient": 8}
+MAX_LOSS_DISTANCE = 0.2
+
+
+@pytest.fixture(scope="module")
+def errors(sizes, seed):
+    """All errors: of which backend, of what, how large, with which arguments."""
+    found = []
+    for size in sizes["sizes"]:
+        generator = torch.Generator().manual_seed(seed)
+        numbers = torch.randn(size, sizes["slices"], generator=generator)
+        shape = (1, sizes["slices"], NUM_POINTS)
+        grad = torch.randn(shape, generator=generator)
+        for offset in (0.0, 1e6):
+            src = numbers + offset
+            for interpolation in INTERPOLATIONS:
+                arguments = (torch.tensor([0, size]), NUM_POINTS, interpolation)
+                exact = run(src.double(), *arguments, "torch", grad=grad)
+                units = (src.abs().max(), exact[1].abs().max())
+                case = {"size": size, "offset": offset, "interpolation": interpolation}
+                for name in available():
+                    outcome = run(src, *arguments, name, grad=grad)
+                    for what, a, b, unit in zip(
+                        MAX_ULP, outcome, exact, units, strict=True
+                    ):
+                        eps = torch.finfo(a.dtype).eps * float(unit)
+                        error = float((a.double() - b).abs().max()) / eps
+                        found.append((name, what, error, case))
+    return found
+
+
+@pytest.mark.parametrize("what", MAX_ULP)
+@pytest.mark.parametrize("name", available())
+def test_rounding(name, what, errors, measure):
+    worst, case = max(
+        ((e, case) for n, w, e, case in errors if (n, w) == (name, what)),
+        key=lambda pair: pair[0],
+    )
+    measure(f"{what} of '{name}'", worst, MAX_ULP[what], "ulp", worst=case)
+
+
+@pytest.mark.parametrize("name", ["mean pooling", "GSWE"])
+def test_half_precision(name, sizes, seed, measure):
+    single, half = (losses(name, sizes["steps"], seed, half) for half in (False, True))
+    pairs = zip(single, half, strict=True)
+    distance = max(abs(a - b) for a, b in pairs) / single[0]
+    limit = MAX_LOSS_DISTANCE if name == "GSWE" else None
+    measure(f"bfloat16 autocast, GIN with {name}", distance, limit, "%")
+
+
+class Net(Module):
+    def __init__(self, readout: Module) -> None:
+        super().__init__()
+        self.gnn = GIN(8, 32, num_layers=3)
+        self.readout = readout
+        self.lin = Linear(32, 4)
+
+    def forward(self, x: Tensor, edge_index: Tensor, ptr: Tensor) -> Tensor:
+        return self.lin(self.readout(self.gnn(x, edge_index), ptr=ptr).relu())
+
+
+def losses(name: str, steps: int, seed: int, half: bool) -> list[float]:
+    """The losses of each step on one fixed batch of random graphs."""
+    torch.manual_seed(seed)
+    sizes = torch.randint(5, 40, (64,))
+    ptr = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
+    start = ptr[:-1].repeat_interleave(4 * sizes)
+    size = sizes.repeat_interleave(4 * sizes)
+    edges = (torch.rand(2, len(start)) * size).long() + start
+    x, y = torch.randn(int(ptr[-1]), 8), torch.arange(64) % 4
+    is_ours = name == "GSWE"
+    net = Net(
+        GSWEAggregation(32, 32, 8, out_channels=32) if is_ours else MeanAggregation()
+    )
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.003)
+    found = []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16, enabled=half):
+            out = net(x, edges, ptr)
+        loss = F.cross_entropy(out.float(), y)
+        loss.backward()
+        optimizer.step()
+        found.append(loss.item())
+    return found

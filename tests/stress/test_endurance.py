@@ -1,0 +1,69 @@
+"""Endurance.
+
+Training steps on ragged batches that are all different, in a process of its own for
+each backend, and one with weights: the slope of a line through the memory in use
+(resident set size) over the steps after the first fifth, times the number of steps.
+"""
+
+import numpy as np
+import psutil
+import pytest
+import torch
+from backends import available, random_sizes
+from fresh import call
+
+from gswe_pyg import GSWEAggregation
+from gswe_pyg.ops import backend
+
+pytestmark = pytest.mark.stress
+
+FULL = {"steps": 10_000, "sets": 32, "largest": 60}
+SMALL = {"steps": 60, "sets": 4, "largest": 10}
+
+#: A tensor of one step that is kept would be a hundred times as much.
+MAX_MIB = 16
+
+
+@pytest.mark.parametrize("name", [*available(), "weights"])
+def test_memory_does_not_grow(name, sizes, seed, measure):
+    # By PyTorch, the weighted path is slow, and would leak as fast.
+    weighted = name == "weights"
+    steps = sizes["steps"] // 5 if weighted else sizes["steps"]
+    memory = call(
+        train,
+        "torch" if weighted else name,
+        weighted,
+        steps,
+        sizes["sets"],
+        sizes["largest"],
+        seed,
+        timeout=1800,
+    )
+    at, mib = zip(*memory[len(memory) // 5 :], strict=True)
+    growth = float(np.polyfit(at, mib, 1)[0]) * steps
+    label = name if weighted else f"'{name}'"
+    ends = {"first_mib": mib[0], "last_mib": mib[-1]}
+    measure(f"growth over {steps:,} steps, {label}", growth, MAX_MIB, "MiB", **ends)
+
+
+def train(
+    name: str, weighted: bool, steps: int, sets: int, largest: int, seed: int
+) -> list[tuple[int, float]]:
+    """The memory in use at some of the steps."""
+    torch.manual_seed(seed)
+    readout = GSWEAggregation(16, 16, 8, out_channels=4)
+    optimizer = torch.optim.Adam(readout.parameters(), lr=1e-3)
+    process, memory = psutil.Process(), []
+    with backend(name):
+        for step in range(steps):
+            sizes = torch.tensor(random_sizes(sets, largest, seed + step))
+            index = torch.arange(sets).repeat_interleave(sizes)
+            x = torch.randn(len(index), 16)
+            weight = torch.rand(len(index)) + 0.1 if weighted else None
+            out = readout(x, index, dim_size=sets, weight=weight)
+            optimizer.zero_grad()
+            out.square().mean().backward()
+            optimizer.step()
+            if step % max(1, steps // 200) == 0:
+                memory.append((step, process.memory_info().rss / 2**20))
+    return memory

@@ -1,0 +1,64 @@
+"""A large batch.
+
+Forward and backward pass of `GSWEAggregation` on one batch with a tenth of the nodes in
+a single set: the peak of the memory of the whole process, with PyTorch, the batch and
+the gradients in it.
+"""
+
+import resource
+import sys
+import time
+
+import pytest
+import torch
+from fresh import call
+
+from gswe_pyg import GSWEAggregation
+
+pytestmark = pytest.mark.stress
+
+FULL = {"nodes": 10_000_000, "channels": 16, "slices": 64, "points": 16}
+SMALL = {"nodes": 20_000, "channels": 4, "slices": 8, "points": 4}
+
+MAX_GIB = 16
+
+
+@pytest.fixture(scope="module")
+def outcome(sizes, seed):
+    return call(step, *sizes.values(), seed, threads=2, timeout=1800)
+
+
+def test_peak_memory(outcome, sizes, measure):
+    peak, seconds, _ = outcome
+    measure(
+        "the slices alone", 4 * sizes["nodes"] * sizes["slices"] / 2**30, unit="GiB"
+    )
+    measure("forward and backward", seconds, unit="s")
+    measure("peak memory", peak, MAX_GIB, "GiB")
+
+
+def test_all_values_are_finite(outcome, measure):
+    measure("values that are not finite", outcome[2], 0)
+
+
+def step(
+    nodes: int, channels: int, slices: int, points: int, seed: int
+) -> tuple[float, float, int]:
+    """The peak in GiB, the seconds, and how many values are not finite."""
+    torch.manual_seed(seed)
+    sizes = torch.full((nodes // 100 * 9 // 10,), 100)
+    sizes[::2] += 50
+    sizes[1::2] -= 50
+    sizes = torch.cat([sizes, torch.tensor([nodes - int(sizes.sum())])])
+    ptr = torch.nn.functional.pad(sizes.cumsum(0), (1, 0))
+    readout = GSWEAggregation(channels, slices, points)
+    x = torch.randn(nodes, channels, requires_grad=True)
+    start = time.perf_counter()
+    out = readout(x, ptr=ptr)
+    out.square().mean().backward()
+    seconds = time.perf_counter() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # In KiB, but on macOS.
+    peak *= 1 if sys.platform == "darwin" else 1024
+    values = (out, x.grad, *(p.grad for p in readout.parameters()))
+    return peak / 2**30, seconds, sum(int((~v.isfinite()).sum()) for v in values)
