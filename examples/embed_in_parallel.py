@@ -56,8 +56,13 @@ def load_shard(shard: int, num_sets: int) -> tuple[Tensor, Tensor]:
 
 
 def embed_shards(rank: int, world_size: int, args: argparse.Namespace) -> None:
+    """One process of the job; all have to be in the same process group."""
     torch.set_num_threads(args.threads)
     model = torch.export.load(args.output / "model.pt2").module()
+    with torch.no_grad():
+        model(*load_shard(0, num_sets=3))  # the first call compiles
+    dist.barrier()
+    ready = time.time()
     for shard in range(rank, args.shards, world_size):
         path = args.output / f"shard-{shard:05d}.pt"
         if path.exists():
@@ -67,13 +72,16 @@ def embed_shards(rank: int, world_size: int, args: argparse.Namespace) -> None:
         temporary = path.with_suffix(f".{rank}.tmp")
         torch.save(vectors, temporary)
         temporary.replace(path)  # a shard is whole or absent
+    dist.barrier()  # all shards are on file
+    if rank == 0:
+        print(f"{args.shards * args.sets:,} sets by {world_size} processes: ", end="")
+        print(f"start-up {ready - args.start:.1f} s, work {time.time() - ready:.2f} s")
 
 
 def worker(rank: int, world_size: int, port: int, args: argparse.Namespace) -> None:
     address = f"tcp://127.0.0.1:{port}"
     dist.init_process_group("gloo", address, rank=rank, world_size=world_size)
     embed_shards(rank, world_size, args)
-    dist.barrier()  # all shards are on file
     dist.destroy_process_group()
 
 
@@ -88,6 +96,7 @@ def main() -> None:
     args = parser.parse_args()
     if args.fast:
         args.shards, args.sets = 5, 100
+    args.start = time.time()  # a clock that all processes share
 
     with tempfile.TemporaryDirectory() as folder:
         args.output = args.output or Path(folder)
@@ -103,11 +112,7 @@ def main() -> None:
             return
 
         export(args.output / "model.pt2")
-        start = time.perf_counter()
         mp.spawn(worker, (args.processes, free_port(), args), nprocs=args.processes)
-        seconds = time.perf_counter() - start
-        num_sets = args.shards * args.sets
-        print(f"{num_sets:,} sets by {args.processes} processes in {seconds:.1f} s")
 
         model = torch.export.load(args.output / "model.pt2").module()
         torch.set_num_threads(args.threads)

@@ -1,3 +1,4 @@
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ def test_two_processes_give_the_vectors_of_one(tmp_path):
         command, capture_output=True, text=True, check=True, timeout=600
     ).stdout
     assert "the same vectors as one process: yes" in out
+    assert re.search(r"500 sets by 2 processes: start-up \S+ s, work \S+ s", out)
     shards = sorted(tmp_path.glob("shard-*.pt"))
     assert len(shards) == 5
     vectors = [torch.load(path, weights_only=True) for path in shards]

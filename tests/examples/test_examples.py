@@ -5,12 +5,19 @@ import re
 import runpy
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
+from terminal import run_in_terminal
+
+import gswe_pyg
+from gswe_pyg import GSWEAggregation
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+# These have tests of their own, which start them once.
+ONCE = [path for path in EXAMPLES if path.stem != "embed_in_parallel"]
 
 
 def run(folder: Path, *command: str | Path) -> subprocess.CompletedProcess:
@@ -47,7 +54,7 @@ def last_row(output: str) -> list[str]:
     return [cell.strip() for cell in rows[-1].split("|")]
 
 
-@pytest.mark.parametrize("script", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("script", ONCE, ids=lambda path: path.stem)
 def test_runs_and_ends_in_a_table_or_a_picture(script, tmp_path):
     process = run(tmp_path, script, "--fast")
     assert "--seed" not in script.read_text() or re.search(r"seed \d", process.stdout)
@@ -58,6 +65,50 @@ def test_runs_and_ends_in_a_table_or_a_picture(script, tmp_path):
     # Ours: what other packages and machines say is not for us to forbid.
     ours = rf"^{re.escape(str(ROOT))}\S*: \w*Warning.*$"
     assert re.findall(ours, process.stderr, re.MULTILINE) == []
+
+
+@pytest.mark.parametrize("name", ["replace_global_mean_pool", "set_retrieval"])
+def test_runs_in_a_terminal(name, tmp_path):
+    script = str(ROOT / "examples" / f"{name}.py")
+    environment = {"OMP_NUM_THREADS": "1"}
+    session = run_in_terminal([script, "--fast"], cwd=tmp_path, env=environment)
+    assert len([line for line in session.check().lines if " | " in line]) >= 3
+    assert any("%|" in line for line in session.lines), "no progress bar was drawn"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "distributed",
+        "point_cloud_mnist",
+        "replace_global_mean_pool",
+        "set_circles_contrastive",
+        "set_retrieval",
+    ],
+)
+def test_times_leave_out_the_first_call(name, run_here, monkeypatch):
+    """The clock jumps by an hour when the package is called for the first time."""
+    clock, calls = time.perf_counter, []
+
+    def slow_at_first(function):
+        def call(*arguments, **options):
+            calls.append(function)
+            return function(*arguments, **options)
+
+        return call
+
+    forward, distance = GSWEAggregation.forward, gswe_pyg.gsw_distance
+    monkeypatch.setattr(GSWEAggregation, "forward", slow_at_first(forward))
+    monkeypatch.setattr(gswe_pyg, "gsw_distance", slow_at_first(distance))
+    monkeypatch.setattr(time, "perf_counter", lambda: clock() + 3600 * bool(calls))
+    header, *rows = [
+        [cell.strip() for cell in line.split("|")]
+        for line in run_here(name, "--fast").splitlines()
+        if " | " in line
+    ]
+    column = [cell in {"seconds", "ms a query"} for cell in header].index(True)
+    assert calls
+    assert all(float(row[column]) < 1000 for row in rows)
 
 
 @pytest.mark.parametrize("script", EXAMPLES, ids=lambda path: path.stem)
