@@ -127,7 +127,7 @@ def max_gsw_distance(
     not_negative("num_steps", num_steps)
     _check_sets(x, y, p, x_index, y_index, x_weight, y_weight)
     slicer = _find_slicer(slicer, x, num_slices=16)
-    if x_index is None:
+    if x_index is None or y_index is None:
         return _ascend(x, y, slicer, p, x_weight, y_weight, num_steps, lr)
 
     distances = []
@@ -162,10 +162,9 @@ def _ascend(
     lr: float,
 ) -> Tensor:
     # Copies, since tensors of the inference mode cannot take part.
-    x, y, x_weight, y_weight = (
-        None if tensor is None else tensor.detach().clone()
-        for tensor in (x, y, x_weight, y_weight)
-    )
+    x, y = x.detach().clone(), y.detach().clone()
+    x_weight = None if x_weight is None else x_weight.detach().clone()
+    y_weight = None if y_weight is None else y_weight.detach().clone()
     slicer = deepcopy(slicer).requires_grad_(True)
     parameters = list(slicer.parameters())
     norms = [parameter.detach().norm() for parameter in parameters]

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data, Dataset
 
 from gswe_pyg._checks import positive_int
-from gswe_pyg.datasets.set_dataset import SetDataset, SetItems
+from gswe_pyg.datasets.set_dataset import SetDataset
 
 
 class BucketBatchSampler(torch.utils.data.Sampler[list[int]]):
@@ -119,7 +119,7 @@ class SetLoader(torch.utils.data.DataLoader):
         super().__init__(dataset, batch_size, shuffle, collate_fn=_to_batch, **kwargs)
 
 
-def _to_batch(items: SetItems) -> Batch | list[Batch]:
+def _to_batch(items: Any) -> Batch | list[Batch]:
     return items.to_batch()
 
 

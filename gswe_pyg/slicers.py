@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Module, ModuleList, Parameter
 from torch_geometric.nn import Linear
+from torch_geometric.nn.inits import reset
 from torch_geometric.nn.resolver import activation_resolver
 
 from gswe_pyg._checks import positive_int
@@ -185,8 +186,7 @@ class MLPSlicer(Module):
 
     def reset_parameters(self) -> None:
         r"""Resets all learnable parameters of the module."""
-        for layer in self.hidden:
-            layer.reset_parameters()
+        reset(self.hidden)
         torch.nn.init.kaiming_uniform_(self.weight, a=math.sqrt(5))
 
     def forward(self, x: Tensor) -> Tensor:

@@ -31,12 +31,13 @@ For a slicer of your own, :meth:`assert_slicer` does the same:
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.func import functional_call
 from torch.nn import Module
+from torch_geometric.nn.inits import reset
 
 #: A module, or a function without arguments that builds one.
 Buildable = Module | Callable[[], Module]
@@ -82,9 +83,9 @@ class Case:
 
     def build(self) -> Module:
         """A module to try, which is not the caller's."""
-        is_module = isinstance(self.aggr, Module)
-        module = copy.deepcopy(self.aggr) if is_module else self.aggr()
-        return module.to(self.dtype).eval()
+        if isinstance(self.aggr, Module):
+            return copy.deepcopy(self.aggr).to(self.dtype).eval()
+        return self.aggr().to(self.dtype).eval()
 
     def draw(self) -> "_Batch":
         """The batch, the same one in each call."""
@@ -116,7 +117,8 @@ class Case:
         )
 
 
-class _Batch(NamedTuple):
+@dataclass(frozen=True)
+class _Batch:
     x: Tensor
     index: Tensor
     num_sets: int
@@ -146,7 +148,7 @@ class _Batch(NamedTuple):
     def select(self, rows: Tensor) -> "_Batch":
         """Some elements, in the given order."""
         weight = None if self.weight is None else self.weight[rows]
-        return self._replace(x=self.x[rows], index=self.index[rows], weight=weight)
+        return replace(self, x=self.x[rows], index=self.index[rows], weight=weight)
 
 
 def assert_permutation_invariant(case: Case) -> None:
@@ -164,7 +166,7 @@ def assert_permutation_invariant(case: Case) -> None:
     order = order[batch.index[order].argsort(stable=True)]
     # Rounded, many elements are equal, or equal in some features.
     for x in (batch.x, batch.x.round()):
-        batch = batch._replace(x=x)
+        batch = replace(batch, x=x)
         case.compare(
             module,
             batch.select(order).call(module),
@@ -210,7 +212,7 @@ def assert_batch_independent(case: Case) -> None:
     expected = batch.call(module)
     for i in batch.index.unique().tolist():
         alone = batch.select((batch.index == i).nonzero()[:, 0])
-        alone = alone._replace(index=torch.zeros_like(alone.index), num_sets=1)
+        alone = replace(alone, index=torch.zeros_like(alone.index), num_sets=1)
         out = alone.call(module, "a single set")[0]
         case.compare(module, out, expected[i], f"embed set {i} alone as in a batch")
     for value in (1e30, torch.inf, -torch.inf, torch.nan):
@@ -232,7 +234,7 @@ def assert_graph_order_equivariant(case: Case) -> None:
     """
     module, batch = case.build(), case.draw()
     new_place = case.shuffled(batch.num_sets)
-    moved = batch._replace(index=new_place[batch.index])
+    moved = replace(batch, index=new_place[batch.index])
     moved = moved.select(moved.index.argsort(stable=True))
     case.compare(
         module,
@@ -435,8 +437,7 @@ def _gradcheck(
 
 
 def _forget_parameters(module: Module) -> None:
-    if hasattr(module, "reset_parameters"):
-        module.reset_parameters()
+    reset(module)
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.add_(1)

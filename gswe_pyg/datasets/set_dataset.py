@@ -4,8 +4,9 @@ import os.path as osp
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -229,7 +230,7 @@ class SetItems(Sequence):
     def __len__(self) -> int:
         return len(self.indices)
 
-    def __getitem__(self, position: int) -> Data:
+    def __getitem__(self, position: Any) -> Any:
         return self.dataset[self.indices[position]]
 
     def to_batch(self) -> Batch | list[Batch]:
@@ -246,7 +247,8 @@ def collate_sets(graphs: list[Data]) -> tuple[Data, dict]:
     return data, slices
 
 
-class Rows(NamedTuple):
+@dataclass
+class Rows:
     """The stored rows of some sets, one set after the other."""
 
     index: Tensor
@@ -270,7 +272,7 @@ def _batch_class() -> type:
 
 def _new_batch() -> Batch:
     # Calling `Batch()` inspects signatures, which takes longer than the gathering.
-    batch = object.__new__(_batch_class())
+    batch: Any = object.__new__(_batch_class())
     batch.__init__()
     return batch
 

@@ -121,13 +121,15 @@ class WordSets(SetDataset):
             >>> dataset[0].weight
             tensor([2.])
         """
-        labels = labels.tolist() if isinstance(labels, Tensor) else list(labels)
-        if len(texts) == 0 or len(texts) != len(labels):
+        names: list[Any] = (
+            labels.tolist() if isinstance(labels, Tensor) else list(labels)
+        )
+        if len(texts) == 0 or len(texts) != len(names):
             raise ValueError(
                 f"'texts' and 'labels' must be equally many and at least one (got "
-                f"{len(texts)} and {len(labels)})"
+                f"{len(texts)} and {len(names)})"
             )
-        bag = bag_texts(texts, labels, vectors, tokenize or split_words)
+        bag = bag_texts(texts, names, vectors, tokenize or split_words)
         bag = bag.cleaned("the documents", keep_empty, stacklevel=3)
 
         dataset = cls.__new__(cls)

@@ -57,7 +57,8 @@ class CategoryEncoder(Module):
     def reset_parameters(self) -> None:
         r"""Resets all learnable parameters of the module."""
         for embedding in self.embeddings:
-            torch.nn.init.xavier_uniform_(embedding.weight)
+            for weight in embedding.parameters():
+                torch.nn.init.xavier_uniform_(weight)
 
     def forward(self, x: Tensor) -> Tensor:
         r""""""

@@ -26,7 +26,7 @@ class GINE(BasicGNN):
 
     supports_edge_weight: Final[bool] = False
     supports_edge_attr: Final[bool] = True
-    supports_norm_batch: Final[bool]
+    supports_norm_batch: bool
 
     def __init__(
         self,

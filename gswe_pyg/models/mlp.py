@@ -3,6 +3,7 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor
+from torch_geometric.nn.inits import reset
 
 
 class MLP(torch.nn.Module):
@@ -41,8 +42,7 @@ class MLP(torch.nn.Module):
         )
 
     def reset_parameters(self) -> None:
-        for lin in self.lins:
-            lin.reset_parameters()
+        reset(self.lins)
 
     def forward(
         self,

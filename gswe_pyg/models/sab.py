@@ -3,6 +3,7 @@ from collections.abc import Sequence
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch_geometric.nn.inits import reset
 
 from gswe_pyg._checks import positive_int
 from gswe_pyg.ops.size_groups import SizeGroups, pad
@@ -212,8 +213,7 @@ class StackedSAB(torch.nn.Module):
         )
 
     def reset_parameters(self) -> None:
-        for sab in self.sabs:
-            sab.reset_parameters()
+        reset(self.sabs)
 
     def forward(
         self,
@@ -225,6 +225,7 @@ class StackedSAB(torch.nn.Module):
         groups = SizeGroups.build(x.size(0), index, ptr, dim_size, x.device)
         x = groups.enter(x)
         for sab in self.sabs:
+            assert isinstance(sab, SAB)
             x = sab.forward_grouped(x, groups)
         return groups.leave(x)
 

@@ -1,6 +1,7 @@
 import torch
 from torch import Tensor
 from torch_geometric.nn.aggr import Aggregation
+from torch_geometric.nn.inits import reset
 
 
 class SetModel(torch.nn.Module):
@@ -32,8 +33,8 @@ class SetModel(torch.nn.Module):
         self.readout = readout
 
     def reset_parameters(self) -> None:
-        self.backbone.reset_parameters()
-        self.readout.reset_parameters()
+        reset(self.backbone)
+        reset(self.readout)
 
     def forward(
         self,

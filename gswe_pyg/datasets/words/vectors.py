@@ -4,7 +4,8 @@ import gzip
 import os
 import zlib
 from collections.abc import Iterator, Mapping
-from typing import Any, BinaryIO
+from io import BufferedIOBase
+from typing import Any
 
 import numpy as np
 
@@ -63,6 +64,7 @@ def _read_file(path: str, words: set[str]) -> Iterator[tuple[str, np.ndarray]]:
                 line_number, line = 2, file.readline()
             if dimension < 1:
                 raise ValueError(f"'{path}' does not start with a word and its vector")
+            records: Iterator[tuple[bytes, bytes | list[bytes]]]
             if number is None or _is_text_record(line, dimension):
                 records = _text_records(
                     path, file, line, line_number, dimension, number
@@ -76,7 +78,7 @@ def _read_file(path: str, words: set[str]) -> Iterator[tuple[str, np.ndarray]]:
         raise ValueError(f"'{path}' is truncated or corrupted: {error}") from error
 
 
-def _open(path: str) -> BinaryIO:
+def _open(path: str) -> BufferedIOBase:
     return gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb")
 
 
@@ -103,7 +105,7 @@ def _is_text_record(line: bytes, dimension: int) -> bool:
 
 def _text_records(
     path: str,
-    file: BinaryIO,
+    file: BufferedIOBase,
     line: bytes,
     line_number: int,
     dimension: int,
@@ -129,7 +131,7 @@ def _text_records(
 
 
 def _binary_records(
-    path: str, file: BinaryIO, start: bytes, dimension: int, number: int
+    path: str, file: BufferedIOBase, start: bytes, dimension: int, number: int
 ) -> Iterator[tuple[bytes, bytes]]:
     buffer, position, width = start, 0, 4 * dimension
     for count in range(number):
