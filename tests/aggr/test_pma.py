@@ -9,12 +9,6 @@ from gswe_pyg.testing import assert_readout
 SIZES = [0, 3, 1, 12, 0, 12, 7, 40, 0]
 
 
-def ragged(channels: int, sizes=SIZES):
-    generator = torch.Generator().manual_seed(0)
-    x = torch.randn(sum(sizes), channels, dtype=torch.float64, generator=generator)
-    return x, torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
-
-
 def pma_of_one_set(pma: PMA, x: torch.Tensor) -> torch.Tensor:
     """Seed by seed and head by head, on a single set with elements."""
     query = pma.seed @ pma.lin_q.weight.t() + pma.lin_q.bias
@@ -44,9 +38,9 @@ def test_pma():
 # The second batch is too large for a single block, so it has several.
 @pytest.mark.parametrize("sizes", [SIZES, [*SIZES, 300, 17, 20, 300, 8, 9, 0] * 2])
 @pytest.mark.parametrize("heads", [1, 4])
-def test_pma_equals_attention_of_each_seed(sizes, heads):
+def test_pma_equals_attention_of_each_seed(ragged, sizes, heads):
     pma = PMA(8, num_seeds=3, heads=heads).double()
-    x, index = ragged(8, sizes)
+    x, index = ragged(8, sizes, torch.double)
     out = pma(x, index, dim_size=len(sizes))
     assert out.shape == (len(sizes), 24)
     for i, size in enumerate(sizes):
@@ -61,9 +55,9 @@ def test_pma_is_a_readout(heads):
     assert_readout(lambda: PMA(4, num_seeds=3, heads=heads), in_channels=4)
 
 
-def test_pma_is_invariant_and_ignores_batch_mates():
+def test_pma_is_invariant_and_ignores_batch_mates(ragged):
     pma = PMA(4, num_seeds=2, heads=2).double()
-    x, index = ragged(4)
+    x, index = ragged(4, SIZES, torch.double)
     out = pma(x, index, dim_size=len(SIZES))
     perm = torch.randperm(len(x), generator=torch.Generator().manual_seed(1))
     torch.testing.assert_close(pma(x[perm], index[perm], dim_size=len(SIZES)), out)
@@ -78,18 +72,18 @@ def test_pma_is_invariant_and_ignores_batch_mates():
 
 
 @pytest.mark.parametrize("sizes", [[3, 0, 2], [0, 0]])
-def test_pma_gradient_is_finite_beside_empty_sets(sizes):
+def test_pma_gradient_is_finite_beside_empty_sets(ragged, sizes):
     pma = PMA(4, num_seeds=2, heads=2).double()
-    x, index = ragged(4, sizes)
+    x, index = ragged(4, sizes, torch.double)
     x.requires_grad_()
     pma(x, index, dim_size=len(sizes)).square().sum().backward()
     for tensor in (x, *pma.parameters()):
         assert tensor.grad.isfinite().all()
 
 
-def test_pma_gradient():
+def test_pma_gradient(ragged):
     pma = PMA(2, num_seeds=2).double()
-    x, index = ragged(2, [2, 0, 1, 3])
+    x, index = ragged(2, [2, 0, 1, 3], torch.double)
     assert torch.autograd.gradcheck(
         lambda *inputs: pma(inputs[0], index), (x.requires_grad_(), *pma.parameters())
     )

@@ -12,12 +12,6 @@ SIZES = [0, 2, 3, 1, 0, 5, 4, 0]
 M = 3
 
 
-def ragged(channels, sizes=SIZES, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    x = torch.randn(sum(sizes), channels, generator=generator, dtype=torch.double)
-    return x, torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
-
-
 def all_matchings(num_rows, num_columns):
     """Every way to pair the rows with the columns, one to one."""
     if num_rows <= num_columns:
@@ -52,10 +46,10 @@ def best_partner_of_each(readout, x):
     [(RepSet, best_of_all_matchings), (ApproxRepSet, best_partner_of_each)],
 )
 @pytest.mark.parametrize("seed", range(5))
-def test_equals_brute_force(cls, oracle, seed):
+def test_equals_brute_force(ragged, cls, oracle, seed):
     torch.manual_seed(seed)
     readout = cls(2, num_hidden_sets=4, num_elements=M).double()
-    x, index = ragged(2, seed=seed)
+    x, index = ragged(2, SIZES, torch.double, seed=seed)
     out = readout(x, index, dim_size=len(SIZES))
     assert out.shape == (len(SIZES), 4)
     for i, size in enumerate(SIZES):
@@ -78,12 +72,12 @@ def test_repset_by_hand():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_relaxed_value_bounds_the_exact_one(seed):
+def test_the_relaxed_value_bounds_the_exact_one(ragged, seed):
     torch.manual_seed(seed)
     exact, relaxed = (cls(3, 4, 6).double() for cls in (RepSet, ApproxRepSet))
     relaxed.load_state_dict(exact.state_dict())
     sizes = [1, 5, 6, 7, 30]
-    x, index = ragged(3, sizes, seed)
+    x, index = ragged(3, sizes, torch.double, seed)
     bound = relaxed(x, index) / torch.tensor(sizes).unsqueeze(1)
     assert (bound >= exact(x, index) - 1e-12).all()
 
@@ -105,12 +99,12 @@ def test_is_a_readout(cls, num_elements):
 
 
 @pytest.mark.parametrize("cls", [RepSet, ApproxRepSet])
-def test_large_batches_in_the_order_of_sizes(cls):
+def test_large_batches_in_the_order_of_sizes(ragged, cls):
     # More than one block of sizes: rows are reordered inside, and put back.
     torch.manual_seed(0)
     sizes = [0, 300, 17, 0, 2, 120, 9] * 3
     readout = cls(3, 2, 10).double()
-    x, index = ragged(3, sizes)
+    x, index = ragged(3, sizes, torch.double)
     out = readout(x, index, dim_size=len(sizes))
     for i, size in enumerate(sizes):
         if size > 0:
@@ -119,10 +113,10 @@ def test_large_batches_in_the_order_of_sizes(cls):
 
 
 @pytest.mark.parametrize("num_threads", [1, 2, 3, 50])
-def test_threads_find_the_same(monkeypatch, num_threads):
+def test_threads_find_the_same(ragged, monkeypatch, num_threads):
     torch.manual_seed(0)
     readout = RepSet(4, 3, 5).double()
-    x, index = ragged(4, [7, 1, 0, 30, 2, 2])
+    x, index = ragged(4, [7, 1, 0, 30, 2, 2], torch.double)
     expected = readout(x, index, dim_size=6)
     monkeypatch.setattr(repset, "_WORTH_THREADS", 0)
     monkeypatch.setattr(torch, "get_num_threads", lambda: num_threads)

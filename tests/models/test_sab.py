@@ -8,12 +8,6 @@ from gswe_pyg.models import SAB, SharedSAB, StackedSAB
 SIZES = [3, 0, 1, 12, 12, 7, 40, 0]
 
 
-def ragged(channels: int, sizes=SIZES, dtype=torch.float64):
-    generator = torch.Generator().manual_seed(0)
-    x = torch.randn(sum(sizes), channels, dtype=dtype, generator=generator)
-    return x, torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
-
-
 def pointers(sizes=SIZES):
     return torch.tensor([0, *torch.tensor(sizes).cumsum(0).tolist()])
 
@@ -32,10 +26,10 @@ def sab_of_one_set(sab: SAB, x: torch.Tensor) -> torch.Tensor:
     return hidden + torch.clamp(out, min=0)
 
 
-def test_sab():
+def test_sab(ragged):
     sab = SAB(3, 8, heads=2)
     assert str(sab) == "SAB(3, 8, heads=2)"
-    x, index = ragged(3, dtype=torch.float32)
+    x, index = ragged(3, SIZES)
     assert sab(x, index).shape == (len(x), 8)
     torch.testing.assert_close(sab(x, ptr=pointers()), sab(x, index))
     torch.testing.assert_close(sab(x), sab_of_one_set(sab, x))
@@ -44,9 +38,9 @@ def test_sab():
 # The second batch is too large for a single block, so it has several.
 @pytest.mark.parametrize("sizes", [SIZES, [*SIZES, 300, 17, 20, 300, 299, 8, 9, 0] * 2])
 @pytest.mark.parametrize("heads", [1, 4])
-def test_sab_equals_attention_within_each_set(sizes, heads):
+def test_sab_equals_attention_within_each_set(ragged, sizes, heads):
     sab = SAB(3, 8, heads=heads).double()
-    x, index = ragged(3, sizes)
+    x, index = ragged(3, sizes, torch.double)
     out = sab(x, index)
     for i in range(len(sizes)):
         torch.testing.assert_close(out[index == i], sab_of_one_set(sab, x[index == i]))
@@ -56,9 +50,9 @@ def test_sab_equals_attention_within_each_set(sizes, heads):
     "backbone",
     [SAB(3, 8, heads=2), SharedSAB(3, 8, 5, heads=2), StackedSAB(3, (8, 4), (2, 1))],
 )
-def test_backbones_are_equivariant_and_ignore_batch_mates(backbone):
+def test_backbones_are_equivariant_and_ignore_batch_mates(ragged, backbone):
     backbone = backbone.double()
-    x, index = ragged(3)
+    x, index = ragged(3, SIZES, torch.double)
     out = backbone(x, index)
     perm = torch.randperm(len(x), generator=torch.Generator().manual_seed(1))
     torch.testing.assert_close(backbone(x[perm], index[perm]), out[perm])
@@ -83,18 +77,18 @@ def test_backbones_on_no_elements_at_all(dim_size):
         out.sum().backward()
 
 
-def test_sab_gradient():
+def test_sab_gradient(ragged):
     sab = SAB(2, 4, heads=2).double()
-    x, index = ragged(2, [3, 0, 1, 2])
+    x, index = ragged(2, [3, 0, 1, 2], torch.double)
     assert torch.autograd.gradcheck(
         lambda *inputs: sab(inputs[0], index), (x.requires_grad_(), *sab.parameters())
     )
 
 
-def test_shared_sab_applies_one_block_several_times():
+def test_shared_sab_applies_one_block_several_times(ragged):
     backbone = SharedSAB(2, 8, 3, heads=2, num_layers=3).double()
     assert str(backbone) == "SharedSAB(2, 8, 3, heads=2, num_layers=3)"
-    x, index = ragged(2)
+    x, index = ragged(2, SIZES, torch.double)
     hidden = backbone.lin_in(x)
     for _ in range(3):
         hidden = backbone.sab(hidden, index)
@@ -109,10 +103,10 @@ def test_shared_sab_does_not_grow_with_its_depth():
     assert count(1) == count(3) == 3 * 256 + 4 * (256 * 256 + 256) + 257 * 16
 
 
-def test_stacked_sab_is_the_papers_by_default():
+def test_stacked_sab_is_the_papers_by_default(ragged):
     backbone = StackedSAB(300)
     assert str(backbone) == "StackedSAB(300, [128, 128, 16], heads=[4, 4, 1])"
-    x, index = ragged(300, dtype=torch.float32)
+    x, index = ragged(300, SIZES)
     hidden = x
     for sab in backbone.sabs:
         hidden = sab(hidden, index)
