@@ -154,7 +154,6 @@ CONTENDERS = {
     # The slices of a node side by side in memory, as our slicers leave them.
     OURS: Contender("gswe_pyg segment_quantile", _ours),
     OURS_BY_SLICES: Contender("the same, laid out by slices", _ours),
-    "ours_on_numpy": Contender("the same, 'numpy' backend", _ours_on("numpy")),
     "ours_on_torch": Contender("the same, 'torch' backend", _ours_on("torch")),
     # Values, their copy, the sorted ones and the permutation.
     PADDED: Contender(
@@ -188,7 +187,7 @@ CONTENDERS = {
 FLOORS = (SORT_FLOOR, COPY_FLOOR)
 
 #: Other ways to call the kernel, beside the one that is judged.
-VARIANTS = (OURS_BY_SLICES, "ours_on_numpy", "ours_on_torch")
+VARIANTS = (OURS_BY_SLICES, "ours_on_torch")
 
 
 def prepare(

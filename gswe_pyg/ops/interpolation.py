@@ -5,11 +5,15 @@ that depends on the two sizes alone. The positions are computed in integers: a f
 is rounded once, at the end, however large the set is.
 """
 
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
 
 INTERPOLATIONS = ("linear", "step", "barycentric", "pswe")
+
+# Those of PyG's QuantileAggregation, for levels that are given.
+LEVEL_INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
 class Neighbours(NamedTuple):
@@ -94,3 +98,55 @@ def overlaps(n: np.ndarray, num_points: int) -> tuple[np.ndarray, ...]:
     right = np.minimum((value + 1) * num_points, (point + 1) * size)
     left = np.maximum(value * num_points, point * size)
     return graph, value, point, (right - left) / size
+
+
+def neighbours_at(
+    n: np.ndarray, levels: tuple[float, ...], interpolation: str
+) -> Neighbours:
+    r"""As :func:`neighbours`, at levels :math:`q` by the rules of PyG: the place among
+    the sorted values is :math:`q (n - 1)`, and ``"nearest"`` rounds half to even.
+
+    Args:
+        n (numpy.ndarray): The sizes of the sets, all positive, shape :math:`(B)`.
+        levels (tuple): The levels, from zero to one.
+        interpolation (str): One of :obj:`LEVEL_INTERPOLATIONS`.
+
+    Shapes:
+        - **output:** four arrays :math:`(B, Q)`
+    """
+    n = np.asarray(n, dtype=np.int64)
+    columns = [_neighbours_at(n, level, interpolation) for level in levels]
+    return Neighbours(*(np.stack(column, axis=-1) for column in zip(*columns)))  # noqa: B905
+
+
+def _neighbours_at(n: np.ndarray, level: float, interpolation: str) -> tuple:
+    level = level_as_fraction(level)
+    numerator, denominator = level.numerator, level.denominator
+    largest = int(n.max(initial=1))
+    exact = n if numerator * largest < 1 << 61 else n.astype(object)
+    place = (exact - 1) * numerator
+    lower = place // denominator
+    remainder = place - lower * denominator
+    upper = lower + (remainder > 0)
+    if interpolation == "nearest":
+        is_upper = 2 * remainder > denominator
+        is_upper |= (2 * remainder == denominator) & (lower % 2 == 1)
+        lower = upper = lower + is_upper
+    elif interpolation == "lower":
+        upper = lower
+    elif interpolation == "higher":
+        lower = upper
+    if interpolation == "linear":
+        weight = (remainder / denominator).astype(np.float64)
+        other = ((denominator - remainder) / denominator).astype(np.float64)
+    else:
+        weight = np.where(upper > lower, 0.5, 0.0)
+        other = 1 - weight
+    return lower.astype(np.int64), upper.astype(np.int64), other, weight
+
+
+def level_as_fraction(level: float) -> Fraction:
+    """What was meant by a rounded number: 0.29 is 29/100 and not a little less, which
+    would be another element of 101."""
+    simple = Fraction(level).limit_denominator(10**6)
+    return simple if float(simple) == level else Fraction(level)

@@ -7,7 +7,6 @@ numpy's SIMD sort. Nothing is padded. See :mod:`gswe_pyg.ops.numba_kernels`.
 """
 
 from collections.abc import Iterator
-from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -15,12 +14,16 @@ import torch
 from torch import Tensor
 
 from gswe_pyg.ops import numba_kernels as kernels
-from gswe_pyg.ops.interpolation import neighbours, overlaps
-from gswe_pyg.ops.numba_kernels import LANES, PLACE_BITS, Part, Terms, num_key_rows
+from gswe_pyg.ops.numba_kernels import (
+    LANES,
+    PLACE_BITS,
+    Part,
+    WeightedReads,
+    num_key_rows,
+)
+from gswe_pyg.ops.plan import Plan, Reads
 from gswe_pyg.ops.threads import for_each
-from gswe_pyg.ops.torch_backend import drop_massless
-
-DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+from gswe_pyg.ops.weighted import fractions
 
 # Up to about here, a network is no slower than a sort that needs fewer comparisons. A
 # multiple of eight, as the rows of its keys are.
@@ -36,24 +39,15 @@ _WORTH_THREADS = 1 << 19
 # Elements of a block of a large graph that are sorted in one call.
 _BLOCK = 1 << 16
 
-# Sizes up to this one have their terms in tables, which are kept.
-_TABLE_ROWS, _TABLE_ENTRIES = 256, 1 << 16
 
-# Batches of at most so many elements have theirs kept for the backward pass.
-_KEPT_ELEMENTS = 1 << 18
+class _Batch(Plan):
+    """A plan, and how its work is shared by threads."""
 
-
-class _Layout:
-    """Where things are in a batch of graphs, as the kernels want to know it."""
-
-    def __init__(self, ptr: Tensor, num_slices: int, num_points: int) -> None:
-        self.ptr = ptr.numpy()
-        self.num_graphs = len(self.ptr) - 1
-        self.num_elements = int(self.ptr[-1])
+    def __init__(self, ptr: Tensor, num_slices: int, reads: Reads) -> None:
+        super().__init__(ptr.numpy(), reads)
         self.num_slices = num_slices
-        self.num_points = num_points
-        self.sizes = self.ptr[1:] - self.ptr[:-1]
-        self.largest = int(self.sizes.max(initial=0))
+        self.num_reads = reads.num_reads
+        self.in_double = reads.in_double
         self.num_threads = 1
         if self.num_elements * num_slices >= _WORTH_THREADS:
             self.num_threads = torch.get_num_threads()
@@ -77,11 +71,11 @@ class _Layout:
     def parts_of_graphs(self) -> Iterator[Part]:
         """The same, but a graph with all its slices is in one part."""
         if self.num_threads == 1:
-            yield Part(0, self.num_graphs, 0, self.num_slices)
+            yield Part(0, self.num_sets, 0, self.num_slices)
             return
         shares = np.arange(self._share, self.num_elements, self._share)
         bounds = np.searchsorted(self.ptr, shares)
-        bounds = np.unique([0, *bounds, self.num_graphs]).tolist()
+        bounds = np.unique([0, *bounds, self.num_sets]).tolist()
         for first, last in pairwise(bounds):
             yield Part(first, last, 0, self.num_slices)
 
@@ -92,94 +86,15 @@ class _Layout:
         return self.num_elements // num_parts + 1
 
 
-class _Batch(_Layout):
-    """The same with the terms of all sizes, which need no values."""
-
-    def __init__(
-        self, ptr: Tensor, num_slices: int, num_points: int, interpolation: str
-    ) -> None:
-        super().__init__(ptr, num_slices, num_points)
-        self.in_double = interpolation == "barycentric"  # sums of many values
-        self.rows, self.terms = _rows_and_terms(
-            self.sizes, self.largest, num_points, interpolation
-        )
-
-
-def _rows_and_terms(
-    sizes: np.ndarray, largest: int, num_points: int, interpolation: str
-) -> tuple[np.ndarray, Terms]:
-    """The terms of the sizes that occur, and the row of each graph in them."""
-    num_rows = 1 << max(0, largest - 1).bit_length()
-    if num_rows <= _TABLE_ROWS and num_rows * num_points <= _TABLE_ENTRIES:
-        return sizes - 1, _table(num_rows, num_points, interpolation)
-    if sizes.sum() > _KEPT_ELEMENTS:
-        return _make_rows_and_terms(sizes, num_points, interpolation)
-    return _kept_rows_and_terms(sizes.tobytes(), num_points, interpolation)
-
-
-def _make_rows_and_terms(
-    sizes: np.ndarray, num_points: int, interpolation: str
-) -> tuple[np.ndarray, Terms]:
-    distinct, rows = np.unique(np.maximum(sizes, 1), return_inverse=True)
-    return rows, _terms(distinct, num_points, interpolation)
-
-
-@lru_cache(maxsize=4)  # the backward pass wants what the forward pass has made
-def _kept_rows_and_terms(
-    sizes: bytes, num_points: int, interpolation: str
-) -> tuple[np.ndarray, Terms]:
-    sizes = np.frombuffer(sizes, np.int64)
-    return _make_rows_and_terms(sizes, num_points, interpolation)
-
-
-@lru_cache(maxsize=16)
-def _table(num_rows: int, num_points: int, interpolation: str) -> Terms:
-    return _terms(np.arange(1, num_rows + 1), num_points, interpolation)
-
-
-def _terms(sizes: np.ndarray, num_points: int, interpolation: str) -> Terms:
-    if interpolation == "barycentric":
-        row, rank, point, weight = overlaps(sizes, num_points)
-    else:
-        near = neighbours(sizes, num_points, interpolation)
-        rank = np.stack([near.lower, near.upper], axis=-1).reshape(-1)
-        weight = np.stack([near.lower_weight, near.upper_weight], axis=-1).reshape(-1)
-        row, point = np.indices(near.lower.shape).repeat(2, axis=-1).reshape(2, -1)
-        present = weight != 0  # zero times infinity is nothing
-        row, rank = row[present], rank[present]
-        point, weight = point[present], weight[present]
-    first = _starts(row * num_points + point, len(sizes) * num_points)
-    starts = np.cumsum(sizes) - sizes
-    used, position = np.unique(starts[row] + rank, return_inverse=True)
-    used_row = np.searchsorted(starts, used, side="right") - 1
-    first_used = _starts(used_row, len(sizes))
-    return Terms(
-        first,
-        (position - first_used[row]).astype(np.int32),
-        weight,
-        first_used,
-        (used - starts[used_row]).astype(np.int32),
-    )
-
-
-def _starts(sorted_index: np.ndarray, size: int) -> np.ndarray:
-    counts = np.bincount(sorted_index, minlength=size)
-    return np.concatenate([[0], np.cumsum(counts)])
-
-
 def quantile(
-    src: Tensor,
-    ptr: Tensor,
-    num_points: int,
-    interpolation: str,
-    with_order: bool,
+    src: Tensor, ptr: Tensor, reads: Reads, with_order: bool
 ) -> tuple[Tensor, Tensor]:
-    """The points ``[B, L, M]`` of each graph, and what the adjoint needs to know.
+    """The points ``[B, L, R]`` of each graph, and what the adjoint needs to know.
 
     The first rows of the order of each graph hold the place that each used sorted value
     came from, for each slice. Memory that is not needed is not touched.
     """
-    batch = _Batch(ptr, src.shape[1], num_points, interpolation)
+    batch = _Batch(ptr, src.shape[1], reads)
     largest = batch.largest
     if with_order:
         _check_room(largest)
@@ -199,7 +114,7 @@ def quantile(
             batch.ptr,
             batch.rows,
             batch.terms,
-            num_points,
+            batch.num_reads,
             batch.in_double,
             part,
             keys,
@@ -224,7 +139,7 @@ def quantile(
             graph,
             int(batch.rows[graph]),
             batch.terms,
-            num_points,
+            batch.num_reads,
             batch.in_double,
             flat_out,
             flat_order,
@@ -238,11 +153,9 @@ def quantile(
     return out.to(src.dtype), order
 
 
-def apply(
-    src: Tensor, order: Tensor, ptr: Tensor, num_points: int, interpolation: str
-) -> Tensor:
+def apply(src: Tensor, order: Tensor, ptr: Tensor, reads: Reads) -> Tensor:
     """Interpolates the values of ``src`` in a given order instead of a sorted one."""
-    batch = _Batch(ptr, src.shape[1], num_points, interpolation)
+    batch = _Batch(ptr, src.shape[1], reads)
     if batch.is_empty:
         return _zeros(src, batch)
     out = _new_points(batch)
@@ -256,7 +169,7 @@ def apply(
             batch.ptr,
             batch.rows,
             batch.terms,
-            num_points,
+            batch.num_reads,
             batch.in_double,
             part,
             flat_out,
@@ -267,11 +180,9 @@ def apply(
     return out.to(src.dtype)
 
 
-def adjoint(
-    grad: Tensor, order: Tensor, ptr: Tensor, num_points: int, interpolation: str
-) -> Tensor:
-    """The transpose of :func:`apply`: from ``[B, L, M]`` to ``[N, L]``."""
-    batch = _Batch(ptr, order.shape[1], num_points, interpolation)
+def adjoint(grad: Tensor, order: Tensor, ptr: Tensor, reads: Reads) -> Tensor:
+    """The transpose of :func:`apply`: from ``[B, L, R]`` to ``[N, L]``."""
+    batch = _Batch(ptr, order.shape[1], reads)
     out = grad.new_empty(order.shape, dtype=torch.float32)
     if batch.is_empty:
         return out.to(grad.dtype)
@@ -285,7 +196,7 @@ def adjoint(
             batch.ptr,
             batch.rows,
             batch.terms,
-            num_points,
+            batch.num_reads,
             part,
             flat_out,
             flat_order,
@@ -295,45 +206,37 @@ def adjoint(
     return out.to(grad.dtype)
 
 
-def weighted_quantile(
-    src: Tensor, ptr: Tensor, weight: Tensor, num_points: int, interpolation: str
-) -> Tensor:
+def weighted_quantile(src: Tensor, ptr: Tensor, weight: Tensor, reads: Reads) -> Tensor:
     """As :func:`quantile`, with a mass for each element."""
-    src, weight, ptr, _ = drop_massless(src, weight, ptr)
-    batch = _Layout(ptr, src.shape[1], num_points)
+    batch = _Batch(ptr, src.shape[1], reads)
     if batch.is_empty:
         return _zeros(src, batch)
     out = _new_points(batch)
     points = out.numpy().reshape(-1)
     nothing = np.empty(0, np.float32), np.empty(0)
-    _run_weighted(batch, src, weight, interpolation, points, *nothing)
+    _run_weighted(batch, src, weight, points, *nothing)
     return out.to(src.dtype)
 
 
 def weighted_adjoint(
-    grad: Tensor, src: Tensor, ptr: Tensor, weight: Tensor, interpolation: str
+    grad: Tensor, src: Tensor, ptr: Tensor, weight: Tensor, reads: Reads
 ) -> tuple[Tensor, Tensor]:
     """The gradients of :func:`weighted_quantile` for ``src`` and ``weight``, for which
     the sort is done once more."""
-    grad_src, grad_weight = torch.zeros_like(src), torch.zeros_like(weight)
-    src, weight, ptr, present = drop_massless(src, weight, ptr)
-    batch = _Layout(ptr, src.shape[1], grad.shape[-1])
+    batch = _Batch(ptr, src.shape[1], reads)
     if batch.is_empty:
-        return grad_src, grad_weight
+        return torch.zeros_like(src), torch.zeros_like(weight)
     values = src.new_empty(src.shape, dtype=torch.float32)
     mass = src.new_zeros(len(src), dtype=torch.float64)
     room = values.numpy().reshape(-1), mass.numpy()
-    _run_weighted(batch, src, weight, interpolation, _flat(grad), *room)
-    grad_src[present] = values.to(src.dtype)
-    grad_weight[present] = mass.to(weight.dtype)
-    return grad_src, grad_weight
+    _run_weighted(batch, src, weight, _flat(grad), *room)
+    return values.to(src.dtype), mass.to(weight.dtype)
 
 
 def _run_weighted(
-    batch: _Layout,
+    batch: _Batch,
     src: Tensor,
     weight: Tensor,
-    interpolation: str,
     points: np.ndarray,
     grad_src: np.ndarray,
     grad_mass: np.ndarray,
@@ -343,6 +246,13 @@ def _run_weighted(
     with any number of them."""
     _check_room(batch.largest)
     bits, mass = _flat(src).view(np.int32), weight.detach().double().numpy()
+    numerators, denominators = fractions(batch.reads)
+    reads = WeightedReads(
+        kernels.code_of(batch.reads),
+        batch.reads.extremes,
+        np.array(numerators, np.float64),
+        np.array(denominators, np.float64),
+    )
 
     def work(part: Part, keys: np.ndarray, is_sorted: bool) -> None:
         kernels.weighted(
@@ -350,8 +260,7 @@ def _run_weighted(
             batch.num_slices,
             batch.ptr,
             mass,
-            batch.num_points,
-            kernels.CODES[interpolation],
+            reads,
             part,
             keys,
             is_sorted,
@@ -377,12 +286,12 @@ def _run_weighted(
     large = np.flatnonzero(batch.sizes > _NETWORK_NODES).tolist()
     if large:
         for_each(sort_by_numpy, large, batch.num_threads, caller_works=True)
-    if len(large) < batch.num_graphs:
+    if len(large) < batch.num_sets:
         parts = batch.parts_of_graphs()
         for_each(sort_by_network, parts, batch.num_threads, caller_works=True)
 
 
-def _network_keys(batch: _Layout, dtype: type) -> np.ndarray:
+def _network_keys(batch: _Batch, dtype: type) -> np.ndarray:
     num_rows = num_key_rows(min(batch.largest, _NETWORK_NODES))
     return np.empty(LANES * num_rows, dtype)
 
@@ -413,10 +322,10 @@ def _flat(x: Tensor) -> np.ndarray:
     return x.detach().float().contiguous().numpy().reshape(-1)
 
 
-def _new_points(batch: _Layout) -> Tensor:
-    shape = (batch.num_graphs, batch.num_slices, batch.num_points)
+def _new_points(batch: _Batch) -> Tensor:
+    shape = (batch.num_sets, batch.num_slices, batch.num_reads)
     return torch.empty(shape, dtype=torch.float32, device="cpu")
 
 
-def _zeros(src: Tensor, batch: _Layout) -> Tensor:
-    return src.new_zeros(batch.num_graphs, batch.num_slices, batch.num_points)
+def _zeros(src: Tensor, batch: _Batch) -> Tensor:
+    return src.new_zeros(batch.num_sets, batch.num_slices, batch.num_reads)

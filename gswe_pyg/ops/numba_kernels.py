@@ -9,6 +9,7 @@ wanted, a key of twice the width has the place of the element in its lower half,
 ties go by place. NaN comes last; -0.0 and 0.0 are a tie.
 """
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -18,6 +19,8 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
+
+from gswe_pyg.ops.plan import Reads
 
 LANES = 16
 
@@ -46,21 +49,6 @@ def _kernel(function: Callable) -> Callable:
         return njit(function, cache=True, nogil=True)
     except RuntimeError:
         return njit(function, nogil=True)
-
-
-class Terms(NamedTuple):
-    """Points as sums over sorted values, for sets of some sizes, a row for each size.
-
-    Of the sorted values, ``used[first_used[row]:first_used[row + 1]]`` occur in a sum.
-    Point ``m`` is the sum over ``first[row * num_points + m]`` to the next of
-    ``weight`` times the used value number ``position``.
-    """
-
-    first: np.ndarray
-    position: np.ndarray
-    weight: np.ndarray
-    first_used: np.ndarray
-    used: np.ndarray
 
 
 class Part(NamedTuple):
@@ -629,8 +617,31 @@ def adjoint(grad, num_slices, ptr, rows, terms, num_points, part, out, order):
 # are those of `gswe_pyg.ops.weighted`.
 
 # Kept here, as compiled code does not notice what changes in other files.
-CODES = {"linear": 0, "step": 1, "barycentric": 2, "pswe": 3}
-LINEAR, STEP, BARYCENTRIC = CODES["linear"], CODES["step"], CODES["barycentric"]
+STEP, BARYCENTRIC, LINEAR, LEVEL_LINEAR, LOWER, HIGHER, MIDPOINT, NEAREST = range(8)
+_CODES = {
+    "step": STEP,
+    "barycentric": BARYCENTRIC,
+    "linear": LINEAR,
+    "lower": LOWER,
+    "higher": HIGHER,
+    "midpoint": MIDPOINT,
+    "nearest": NEAREST,
+}
+
+
+def code_of(reads: Reads) -> int:
+    if reads.levels and reads.interpolation == "linear":
+        return LEVEL_LINEAR
+    return _CODES[reads.interpolation]
+
+
+class WeightedReads(NamedTuple):
+    """What is read from sets with masses, at places ``numerator / denominator``."""
+
+    code: int
+    extremes: bool
+    numerator: np.ndarray
+    denominator: np.ndarray
 
 
 class Lane(NamedTuple):
@@ -642,190 +653,243 @@ class Lane(NamedTuple):
     cumulative: np.ndarray
     grad_value: np.ndarray
     grad_mass: np.ndarray
-    grad_knot: np.ndarray
+    grad_before: np.ndarray
+
+
+class Masses(NamedTuple):
+    """Of all elements of a set; the first and the last are places in sorted order. The
+    ends of windows are compared with the cumulative mass times ``factor``."""
+
+    total: float
+    squares: float
+    unit: float
+    factor: float
+    first: int
+    last: int
 
 
 @_inlined
-def _load_lane(keys, at, stride, values, base, num_slices, mass, start, size, lane):
-    cumulative = 0.0
+def _load_lane(
+    keys, at, stride, values, base, num_slices, mass, unit, size, reads, lane
+):
+    cumulative, squares = 0.0, 0.0
+    first, last = size, 0
     for j in range(size):
         place = keys[at + j * stride] & ((1 << PLACE_BITS) - 1)
-        cumulative += mass[start + place]
+        own = mass[place]
+        cumulative += own
+        squares += own * own
+        if own > 0:
+            first, last = min(first, j), j
         lane.place[j] = place
         lane.value[j] = values[base + place * num_slices]
-        lane.mass[j] = mass[start + place]
+        lane.mass[j] = own
         lane.cumulative[j] = cumulative
+    # So that the ends of windows are whole numbers where the masses are.
+    factor = 1.0
+    if reads.code in (STEP, BARYCENTRIC, LINEAR):
+        factor = reads.denominator[0]
+        if reads.code == LINEAR:
+            factor *= cumulative
+        for j in range(size):
+            lane.cumulative[j] *= factor
+    return Masses(cumulative, squares, unit, factor, first, last)
 
 
 @_inlined
-def _knot_factors(interpolation, size, num_points):
-    """Knots are the first times the cumulative mass plus the second times the mass."""
-    if interpolation == LINEAR:
-        return 2.0 * num_points, -1.0 * num_points
-    return float(size) * (num_points + 1), 0.0
-
-
-@_inlined
-def _rank(interpolation, size, m):
-    """The place of a point among the knots is this times the total."""
-    if interpolation == LINEAR:
-        return 2.0 * m + 1
-    return (size + 1.0) * (m + 1)
-
-
-@_inlined
-def _advance(lane, size, m, num_points, interpolation, lower):
-    """The element below a point, from that of the point before, and how far it is to
-    the next one, with the inverse of the gap between them."""
-    last = size - 1
-    total = lane.cumulative[last]
-    if interpolation == STEP:
-        # Compared as products, so that whole masses are compared exactly.
-        wanted = (2.0 * m + 1) * total
-        while lower < last and lane.cumulative[lower] * (2 * num_points) < wanted:
-            lower += 1
-        return lower, 0.0, 0.0
-    per_cumulative, per_mass = _knot_factors(interpolation, size, num_points)
-    wanted = _rank(interpolation, size, m) * total
-    low = per_cumulative * lane.cumulative[lower] + per_mass * lane.mass[lower]
-    upper = min(lower + 1, last)
-    high = per_cumulative * lane.cumulative[upper] + per_mass * lane.mass[upper]
-    while lower + 1 < last and high <= wanted:
-        lower, low = lower + 1, high
-        upper = lower + 1
-        high = per_cumulative * lane.cumulative[upper] + per_mass * lane.mass[upper]
-    if high <= low:  # a single element, or a mass that vanishes beside the total
-        return lower, 0.0, 0.0
-    fraction, inverse_gap = (wanted - low) / (high - low), 1 / (high - low)
-    if interpolation == LINEAR and not 0 <= fraction <= 1:
-        return lower, min(max(fraction, 0.0), 1.0), 0.0  # constant beyond the knots
-    return lower, fraction, inverse_gap
-
-
-@_inlined
-def _points_between(lane, size, num_points, interpolation, points, to):
-    lower = 0
-    for m in range(num_points):
-        lower, fraction, _ = _advance(lane, size, m, num_points, interpolation, lower)
-        point = 0.0
-        if fraction != 1:  # zero times infinity is nothing
-            point += lane.value[lower] * (1 - fraction)
-        if fraction != 0:
-            point += lane.value[min(lower + 1, size - 1)] * fraction
-        points[to + m] = point
-
-
-@_inlined
-def _gradients_between(lane, size, num_points, interpolation, grad_points, at):
-    lane.grad_value[:size] = 0
-    lane.grad_knot[:size] = 0
-    grad_total = 0.0
-    lower = 0
-    for m in range(num_points):
-        lower, fraction, inverse_gap = _advance(
-            lane, size, m, num_points, interpolation, lower
+def _window(reads, r, masses):
+    """Its ends times the factor, and how they change, without it, with the total and
+    the sum of squares."""
+    total, unit = masses.total, masses.unit
+    numerator, denominator = reads.numerator[r], reads.denominator[r]
+    share = numerator / denominator
+    if reads.code == BARYCENTRIC:
+        left, right = numerator * total, (numerator + 1) * total
+        return left, right, share, (numerator + 1) / denominator, 0.0, 0.0
+    if reads.code == LINEAR:
+        by_total, by_squares = -masses.squares / (total * total), 1 / total
+        width, whole = denominator * masses.squares, masses.factor * total
+        left = numerator * total * total - width / 2
+        if left < 0:
+            return 0.0, width, 0.0, by_total, 0.0, by_squares
+        if left > whole - width:
+            return whole - width, whole, 1 - by_total, 1.0, -by_squares, 0.0
+        return (
+            left,
+            left + width,
+            share - by_total / 2,
+            share - by_total / 2 + by_total,
+            -by_squares / 2,
+            -by_squares / 2 + by_squares,
         )
-        upper = min(lower + 1, size - 1)
-        grad = np.float64(grad_points[at + m])
-        lane.grad_value[lower] += grad * (1 - fraction)
-        if interpolation != STEP:
-            lane.grad_value[upper] += grad * fraction
-        slope = (grad * lane.value[upper] - grad * lane.value[lower]) * inverse_gap
-        lane.grad_knot[lower] += slope * (fraction - 1)
-        lane.grad_knot[upper] -= slope * fraction
-        grad_total += slope * _rank(interpolation, size, m)
-    if interpolation == STEP:
-        lane.grad_mass[:size] = 0
-        return
-    per_cumulative, per_mass = _knot_factors(interpolation, size, num_points)
-    for j in range(size - 1, -1, -1):
-        grad_total += per_cumulative * lane.grad_knot[j]
-        lane.grad_mass[j] = per_mass * lane.grad_knot[j] + grad_total
+    if reads.code == STEP:
+        left = numerator * total
+        return left, left, 0.0, 0.0, 0.0, 0.0
+    left = numerator * max(total - unit, 0.0) / denominator
+    if total > unit:
+        return left, left + unit, share, share, 0.0, 0.0
+    return left, left + total, 0.0, 1.0, 0.0, 0.0
 
 
 @_inlined
-def _next_piece(lane, size, num_points, j, m):
-    """Up to where element and point stay the same, and which of them ends there: both
-    do at last, the element first."""
-    end_of_point = (m + 1) * lane.cumulative[size - 1]
-    if j == size:
-        return end_of_point, False
-    end_of_element = lane.cumulative[j] * num_points
-    if end_of_point < end_of_element:
-        return end_of_point, False
-    return end_of_element, True
+def _above(lane, masses, place, start):
+    """The element that begins at or before this place and ends behind it."""
+    while start < masses.last and lane.cumulative[start] <= place:
+        start += 1
+    return start
 
 
 @_inlined
-def _points_by_overlap(lane, size, num_points, points, to):
-    total = lane.cumulative[size - 1]
-    j, m, begin, point = 0, 0, 0.0, 0.0
-    while m < num_points:
-        end, is_element = _next_piece(lane, size, num_points, j, m)
-        weight = (end - begin) / total
-        if weight != 0:
-            point += lane.value[min(j, size - 1)] * weight
-        begin = end
-        if is_element:
-            j += 1
-        else:
-            points[to + m] = point
-            m, point = m + 1, 0.0
+def _at(lane, masses, place, start):
+    """The element that begins before this place and ends there or behind it."""
+    while start < masses.last and lane.cumulative[start] < place:
+        start += 1
+    return start
 
 
 @_inlined
-def _gradients_by_overlap(lane, size, num_points, grad_points, at):
-    total = lane.cumulative[size - 1]
-    lane.grad_value[:size] = 0
-    lane.grad_knot[:size] = 0
-    grad_total, grad_before = 0.0, 0.0
-    j, m, begin = 0, 0, 0.0
-    before_is_element, before = False, -1  # what ended where this piece begins
+def _columns(lane, masses, code, left, right, start):
+    """The two elements of which the mean is read."""
+    if code == STEP:
+        lower = _at(lane, masses, left, start)
+        return lower, lower
+    if code == NEAREST:
+        # Half to even.
+        lower = _above(lane, masses, np.rint(left / masses.unit) * masses.unit, start)
+        return lower, lower
+    lower = _above(lane, masses, left, start)
+    if code == LOWER:
+        return lower, lower
+    upper = _at(lane, masses, right, lower)
+    if code == HIGHER:
+        return upper, upper
+    return lower, upper
+
+
+@_inlined
+def _has_windows(code):
+    return code in (BARYCENTRIC, LINEAR, LEVEL_LINEAR)
+
+
+@_inlined
+def _mean(lane, masses, left, right, lower):
+    """The mean over a window that begins in element ``lower``, and its last one."""
+    if right <= left:  # a count that vanishes beside the total
+        return lane.value[lower], lower
+    mean, begin, j = 0.0, left, lower
     while True:
-        is_over = m == num_points
-        grad_width = 0.0
-        if not is_over:
-            end, is_element = _next_piece(lane, size, num_points, j, m)
-            weight = (end - begin) / total
-            column = min(j, size - 1)
-            grad = np.float64(grad_points[at + m])
-            lane.grad_value[column] += grad * weight
-            grad_width = grad * lane.value[column] / total
-            grad_total -= grad_width * weight
-            begin = end
-        grad_end = grad_before - grad_width
-        if before >= 0 and before_is_element:
-            lane.grad_knot[before] += grad_end * num_points
-        elif before >= 0:
-            grad_total += grad_end * (before + 1)
-        if is_over:
-            break
-        grad_before, before_is_element = grad_width, is_element
-        before = j if is_element else m
-        if is_element:
-            j += 1
+        end = right
+        if j < masses.last:
+            end = min(lane.cumulative[j], right)
+        share = (end - begin) / (right - left)
+        if share > 0:  # also where a value without a share is infinite
+            mean += lane.value[j] * share
+        if end >= right:
+            return mean, j
+        begin = end
+        j += 1
+
+
+@_inlined
+def _points(lane, size, masses, reads, points, to):
+    lower, before = 0, 0.0
+    num_inner = len(reads.numerator)
+    for r in range(num_inner):
+        left, right, _, _, _, _ = _window(reads, r, masses)
+        if left < before:  # levels come in any order
+            lower = 0
+        before = left
+        if _has_windows(reads.code):
+            lower = _above(lane, masses, left, lower)
+            points[to + r], _ = _mean(lane, masses, left, right, lower)
         else:
-            m += 1
-    for j in range(size - 1, -1, -1):
-        grad_total += lane.grad_knot[j]
-        lane.grad_mass[j] = grad_total
+            a, b = _columns(lane, masses, reads.code, left, right, 0)
+            point = lane.value[a]
+            if a != b:
+                point = 0.5 * point + 0.5 * lane.value[b]
+            points[to + r] = point
+    if reads.extremes:
+        points[to + num_inner] = lane.value[masses.first]
+        points[to + num_inner + 1] = lane.value[masses.last]
 
 
 @_inlined
-def _points(lane, size, num_points, interpolation, points, to):
-    if interpolation == BARYCENTRIC:
-        _points_by_overlap(lane, size, num_points, points, to)
-    else:
-        _points_between(lane, size, num_points, interpolation, points, to)
-
-
-@_inlined
-def _gradients(lane, size, num_points, interpolation, grad_points, at):
+def _gradients(lane, size, masses, reads, grad_points, at):
     """Those of the values and masses, which are left in the lane."""
-    if interpolation == BARYCENTRIC:
-        _gradients_by_overlap(lane, size, num_points, grad_points, at)
-    else:
-        _gradients_between(lane, size, num_points, interpolation, grad_points, at)
+    lane.grad_value[:size] = 0
+    lane.grad_mass[:size] = 0
+    lane.grad_before[:size] = 0
+    grad_total, grad_squares = 0.0, 0.0
+    lower, before = 0, 0.0
+    num_inner = len(reads.numerator)
+    for r in range(num_inner):
+        grad = np.float64(grad_points[at + r])
+        (
+            left,
+            right,
+            left_by_total,
+            right_by_total,
+            left_by_squares,
+            right_by_squares,
+        ) = _window(reads, r, masses)
+        if left < before:
+            lower = 0
+        before = left
+        if not _has_windows(reads.code):
+            a, b = _columns(lane, masses, reads.code, left, right, 0)
+            lane.grad_value[a] += 0.5 * grad
+            lane.grad_value[b] += 0.5 * grad
+            continue
+        lower = _above(lane, masses, left, lower)
+        point, upper = _mean(lane, masses, left, right, lower)
+        if right <= left:
+            lane.grad_value[lower] += grad
+            continue
+        begin = left
+        for j in range(lower, upper + 1):
+            end = right
+            if j < masses.last:
+                end = min(lane.cumulative[j], right)
+            share = (end - begin) / (right - left)
+            if share > 0:
+                lane.grad_value[j] += grad * share
+            begin = end
+        # With a little more mass, an element inside of the window pushes out the value
+        # at its right end, and one before it moves the whole window.
+        grad *= masses.factor / (right - left)
+        low, high = lane.value[lower], lane.value[upper]
+        start = lower if left > 0 else 0
+        stop = upper + 1 if right < masses.factor * masses.total else size
+        for j in range(start, stop):
+            lane.grad_mass[j] += grad * (lane.value[j] - high)
+        lane.grad_before[start] += grad * (low - high)
+        grad_total += grad * (
+            (high - point) * right_by_total + (point - low) * left_by_total
+        )
+        grad_squares += grad * (
+            (high - point) * right_by_squares + (point - low) * left_by_squares
+        )
+    if reads.extremes:
+        lane.grad_value[masses.first] += grad_points[at + num_inner]
+        lane.grad_value[masses.last] += grad_points[at + num_inner + 1]
+    for j in range(size - 1, -1, -1):
+        lane.grad_mass[j] += grad_total + 2 * lane.mass[j] * grad_squares
+        grad_total += lane.grad_before[j]
+        if lane.mass[j] == 0 and not np.isfinite(lane.value[j]):
+            lane.grad_mass[j] = 0  # left out altogether
+
+
+@_inlined
+def _scale_masses(mass, start, size, scaled):
+    """By a power of two, so that the largest is about one: sums must not overflow."""
+    largest = 0.0
+    for j in range(size):
+        largest = max(largest, mass[start + j])
+    exponent = math.frexp(largest)[1]
+    scale = math.ldexp(1.0, -max(-1000, min(exponent, 1000)))
+    for j in range(size):
+        scaled[j] = mass[start + j] * scale
+    return scale
 
 
 @_kernel
@@ -834,8 +898,7 @@ def weighted(
     num_slices,
     ptr,
     mass,
-    num_points,
-    interpolation,
+    reads,
     part,
     keys,
     is_sorted,
@@ -847,12 +910,13 @@ def weighted(
     points. Graphs that have no room in ``keys`` are left out, unless there is but one
     whose keys ``[width, size]`` are sorted already."""
     values, with_gradients = bits.view(np.float32), len(grad_src) > 0
+    num_reads = len(reads.numerator) + 2 * reads.extremes
     largest = 0
     for graph in range(part.first_graph, part.last_graph):
         largest = max(largest, ptr[graph + 1] - ptr[graph])
     if not is_sorted:
         largest = min(largest, len(keys) // LANES)
-    room = np.empty((6, largest))
+    room = np.empty((7, largest))
     lane = Lane(
         np.empty(largest, np.int64),
         room[0],
@@ -862,45 +926,48 @@ def weighted(
         room[4],
         room[5],
     )
+    scaled = room[6]
     line = np.zeros(LANES, np.int32)
     for graph in range(part.first_graph, part.last_graph):
         start = ptr[graph]
         size = ptr[graph + 1] - start
         if not is_sorted and num_key_rows(size) * LANES > len(keys):
             continue
+        unit = _scale_masses(mass, start, size, scaled)
         for block in range(part.first_slice, part.last_slice, LANES):
             first, width = _lanes_of_block(block, part)
             base = start * num_slices + first
             if size == 0:
                 if not with_gradients:
-                    to = (graph * num_slices + first) * num_points
-                    points[to : to + width * num_points] = 0
+                    to = (graph * num_slices + first) * num_reads
+                    points[to : to + width * num_reads] = 0
                 continue
             if not is_sorted:
                 _pack_block(bits, base, num_slices, size, width, keys, line)
                 _sort(keys, size)
             for i in range(block - first, width):
-                at = (graph * num_slices + first + i) * num_points
+                at = (graph * num_slices + first + i) * num_reads
                 key_at, stride = i, LANES
                 if is_sorted:
                     key_at, stride = (first + i - part.first_slice) * size, 1
-                _load_lane(
+                masses = _load_lane(
                     keys,
                     key_at,
                     stride,
                     values,
                     base + i,
                     num_slices,
-                    mass,
-                    start,
+                    scaled,
+                    unit,
                     size,
+                    reads,
                     lane,
                 )
                 if not with_gradients:
-                    _points(lane, size, num_points, interpolation, points, at)
+                    _points(lane, size, masses, reads, points, at)
                     continue
-                _gradients(lane, size, num_points, interpolation, points, at)
+                _gradients(lane, size, masses, reads, points, at)
                 for j in range(size):
                     place = lane.place[j]
                     grad_src[base + i + place * num_slices] = lane.grad_value[j]
-                    grad_mass[start + place] += lane.grad_mass[j]
+                    grad_mass[start + place] += lane.grad_mass[j] * unit

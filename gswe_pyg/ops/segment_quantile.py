@@ -1,32 +1,40 @@
 import os
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib import import_module
-from types import ModuleType
+from functools import cache
 
-import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
-from torch.nn import Parameter
 
-from gswe_pyg.ops import numpy_backend
-from gswe_pyg.ops.interpolation import INTERPOLATIONS
+from gswe_pyg.ops import operators
+from gswe_pyg.ops.interpolation import INTERPOLATIONS, LEVEL_INTERPOLATIONS
+from gswe_pyg.ops.operators import check_weight
 
-BACKENDS = ("numba", "numpy", "torch")
+__all__ = [
+    "BACKENDS",
+    "backend",
+    "check_weight",
+    "segment_heads",
+    "segment_quantile",
+    "segment_quantile_at",
+]
+
+BACKENDS = ("numba", "torch")
+
+# What the compiled backend takes, on the CPU.
+_NUMBA_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 try:
     import numba  # PyG has done so already, where it is installed
 except ImportError:  # or one that does not fit this numpy
     numba = None
 
-_HAS_NUMBA = numba is not None
-
-# numpy sorts with SIMD instructions on all common processors since its version 2.0.
-_NUMPY_IS_FAST = int(np.__version__.split(".")[0]) >= 2
+# What it would not compile is slower by orders of magnitude.
+_HAS_NUMBA = numba is not None and not numba.config.DISABLE_JIT
 
 # A plain global, because compilers can look at it.
-_forced: str | None = os.environ.get("GSWE_PYG_BACKEND")
+_forced: str | None = os.environ.get("GSWE_PYG_BACKEND") or None
 
 
 @contextmanager
@@ -34,13 +42,11 @@ def backend(name: str) -> Iterator[None]:
     r"""Makes :meth:`segment_quantile` use one backend, for tests and bug reports.
 
     The environment variable :obj:`GSWE_PYG_BACKEND` does the same for a whole process.
-    All backends give the same numbers. Without a wish, :obj:`"numba"` serves tensors in
-    single or half precision on the CPU, or :obj:`"numpy"` where numba is not installed,
-    and :obj:`"torch"` all others. With weights, :obj:`"torch"` takes the place of
-    :obj:`"numpy"`.
+    All backends give the same numbers. By default, :obj:`"numba"` serves tensors in
+    single or half precision on the CPU, and :obj:`"torch"` all others.
 
     Args:
-        name (str): :obj:`"numba"`, :obj:`"numpy"` or :obj:`"torch"`.
+        name (str): :obj:`"numba"` or :obj:`"torch"`.
 
     Example:
         >>> from gswe_pyg.ops import backend, segment_quantile
@@ -63,6 +69,7 @@ def segment_quantile(
     num_points: int,
     interpolation: str = "linear",
     weight: Tensor | None = None,
+    extremes: bool = False,
 ) -> Tensor:
     r"""Computes quantiles of each column of each segment of rows.
 
@@ -82,19 +89,37 @@ def segment_quantile(
 
     For :math:`n = M` all of them are the sorted values; an empty segment gives zeros.
 
+    With :obj:`weight`, element :math:`j` has the share :math:`w_j / W` of the
+    distribution, with :math:`W` the total of its segment, instead of :math:`1/n`. Only
+    the shares count, and a column of equal weights is none. :obj:`"step"` and
+    :obj:`"barycentric"` are as above, and integer weights equal repetition.
+    :obj:`"linear"` is the mean of the inverse of the distribution function over a
+    window of width :math:`1/n^*` around :math:`\frac{m + 1/2}{M}`, moved inside of
+    :math:`[0, 1]`, where :math:`n^* = W^2 / \sum_j w_j^2` is the effective number of
+    elements (Kish); for equal weights this is the line above. Two copies of each
+    element are not the same as one for :obj:`"linear"`, so that integer weights can not
+    equal repetition there: weights 1 and 2 of 0 and 10 give 4, 8 and 10 at three
+    points, and their repetition 0, 10 and 10. As the weight of an element goes to zero,
+    it fades out of :obj:`"linear"` and :obj:`"barycentric"`, while :obj:`"step"`, which
+    is one element or another, jumps where shares pass its ranks. :obj:`"pswe"` has no
+    weights: beyond the outer elements it would divide by them.
+
     Args:
         src (torch.Tensor): The values, floating point.
         ptr (torch.Tensor): The boundaries of the segments, from zero to :math:`N`.
         num_points (int): The number of points :math:`M`.
         interpolation (str, optional): See above. (default: :obj:`"linear"`)
-        weight (torch.Tensor, optional): The mass of each row, not negative, which
-            replaces :math:`1/n` after division by the segment's total. Rows of mass
-            zero are left out. (default: :obj:`None`)
+        weight (torch.Tensor, optional): The weight of each row, not negative. Rows of
+            weight zero are left out. (default: :obj:`None`)
+        extremes (bool, optional): If set to :obj:`True`, the minimum and the maximum of
+            each column, over rows of positive weight, are appended as two more points.
+            The gradient of either goes to one row: of equal ones to the first for the
+            minimum, to the last for the maximum. (default: :obj:`False`)
 
     Shapes:
         - **input:** values :math:`(N, L)`, boundaries :math:`(B + 1)`,
-          masses :math:`(N)`
-        - **output:** points :math:`(B, L, M)`
+          weights :math:`(N)`
+        - **output:** points :math:`(B, L, M)`, or :math:`(B, L, M + 2)` with extremes
 
     Example:
         >>> from gswe_pyg.ops import segment_quantile
@@ -104,15 +129,142 @@ def segment_quantile(
         <BLANKLINE>
                 [[7.0000, 7.0000]]])
     """
-    _check(src, ptr, num_points, interpolation, weight)
+    if num_points < 1:
+        raise ValueError(f"'num_points' must be at least 1 (got {num_points})")
+    if interpolation not in INTERPOLATIONS:
+        raise ValueError(
+            f"'interpolation' must be one of {list(INTERPOLATIONS)} (got "
+            f"'{interpolation}')"
+        )
+    if weight is not None and interpolation == "pswe":
+        raise ValueError(
+            "'weight' must be None for the 'interpolation' 'pswe', which extrapolates "
+            "without bounds where a weight vanishes: use 'linear' or 'barycentric'"
+        )
+    return _read(src, ptr, weight, int(num_points), interpolation, bool(extremes), [])
+
+
+def segment_quantile_at(
+    src: Tensor,
+    ptr: Tensor,
+    q: float | Sequence[float],
+    interpolation: str = "linear",
+    weight: Tensor | None = None,
+) -> Tensor:
+    r"""Computes the quantiles at given levels, as
+    :class:`~torch_geometric.nn.aggr.QuantileAggregation` does.
+
+    With :math:`s_0 \le \dots \le s_{n-1}` the sorted values of a column in a segment,
+    the place of level :math:`q` is :math:`h = q (n - 1)`, and its value for
+    :obj:`interpolation`
+
+    * :obj:`"lower"`, :obj:`"higher"`: :math:`s_{\lfloor h \rfloor}`,
+      :math:`s_{\lceil h \rceil}`;
+    * :obj:`"midpoint"`: the mean of these two;
+    * :obj:`"nearest"`: :math:`s_h` with :math:`h` rounded, from half to even;
+    * :obj:`"linear"`: the line between the two neighbours.
+
+    Places are exact for any number of rows: a level such as 0.29 is taken for 29/100.
+    (In PyG, they are rounded to single precision, counted from the first row of the
+    batch: :obj:`"nearest"` may round from half to the other neighbour.)
+
+    With :obj:`weight`, rows count as often as their weight says: integer weights equal
+    repetition. In general, :math:`h = q (W - 1)` with :math:`W` the total;
+    :obj:`"lower"` and :obj:`"higher"` are the inverse of the distribution of masses at
+    :math:`h` and :math:`h + 1`, :obj:`"linear"` is its mean between them, which fades
+    out rows as their weight goes to zero, and :obj:`"nearest"` the value at :math:`h`
+    rounded.
+
+    Args:
+        src (torch.Tensor): The values, floating point.
+        ptr (torch.Tensor): The boundaries of the segments, from zero to :math:`N`.
+        q (float or tuple): The levels, from zero to one.
+        interpolation (str, optional): See above. (default: :obj:`"linear"`)
+        weight (torch.Tensor, optional): How often each row counts, not negative.
+            Probabilities are none: multiply them by the number of rows.
+            (default: :obj:`None`)
+
+    Shapes:
+        - **input:** values :math:`(N, L)`, boundaries :math:`(B + 1)`,
+          weights :math:`(N)`
+        - **output:** quantiles :math:`(B, L, Q)`, zero for empty segments
+
+    Example:
+        >>> from gswe_pyg.ops import segment_quantile_at
+        >>> x = torch.tensor([[4.0], [0.0], [2.0], [7.0]])
+        >>> segment_quantile_at(x, torch.tensor([0, 3, 4]), q=(0.5, 0.75))
+        tensor([[[2., 3.]],
+        <BLANKLINE>
+                [[7., 7.]]])
+    """
+    levels = [float(q)] if isinstance(q, (int, float)) else [float(x) for x in q]
+    if not levels or not all(0 <= level <= 1 for level in levels):
+        raise ValueError(f"'q' must be one or more numbers from 0 to 1 (got {q})")
+    if interpolation not in LEVEL_INTERPOLATIONS:
+        raise ValueError(
+            f"'interpolation' must be one of {list(LEVEL_INTERPOLATIONS)} (got "
+            f"'{interpolation}')"
+        )
+    return _read(src, ptr, weight, 0, interpolation, False, levels)
+
+
+def segment_heads(
+    src: Tensor,
+    ptr: Tensor,
+    head_weight: Tensor,
+    num_points: int,
+    interpolation: str = "barycentric",
+    weight: Tensor | None = None,
+    extremes: bool = False,
+) -> Tensor:
+    r"""Combines the points of :meth:`segment_quantile` by learned weights, for each
+    column other ones: :math:`y_{bhl} = \sum_r w_{hlr} Q_{blr}`.
+
+    Args:
+        src (torch.Tensor): The values, floating point.
+        ptr (torch.Tensor): The boundaries of the segments, from zero to :math:`N`.
+        head_weight (torch.Tensor): The weights of the points, with those of the minimum
+            and maximum last.
+        num_points (int): The number of points :math:`M`.
+        interpolation (str, optional): See :meth:`segment_quantile`.
+            (default: :obj:`"barycentric"`)
+        weight (torch.Tensor, optional): See :meth:`segment_quantile`.
+            (default: :obj:`None`)
+        extremes (bool, optional): See :meth:`segment_quantile`.
+            (default: :obj:`False`)
+
+    Shapes:
+        - **input:** values :math:`(N, L)`, boundaries :math:`(B + 1)`, weights of the
+          points :math:`(H, L, M)`, or :math:`(H, L, M + 2)` with extremes
+        - **output:** :math:`(B, H, L)`
+    """
+    expected = (src.shape[-1], num_points + 2 * extremes)
+    if head_weight.dim() != 3 or head_weight.shape[1:] != expected:
+        raise ValueError(
+            f"'head_weight' must be of shape [num_heads, {expected[0]}, {expected[1]}] "
+            f"(got {list(head_weight.shape)})"
+        )
+    points = segment_quantile(src, ptr, num_points, interpolation, weight, extremes)
+    return torch.einsum("blr,hlr->bhl", points, head_weight)
+
+
+def _read(
+    src: Tensor,
+    ptr: Tensor,
+    weight: Tensor | None,
+    num_points: int,
+    interpolation: str,
+    extremes: bool,
+    levels: list[float],
+) -> Tensor:
+    _check(src, ptr, weight)
     ptr = ptr.long()
-    if weight is not None:
-        name = "torch" if _forced == "numpy" else _choose_backend(src)
-        name = "torch" if name == "numpy" else name
-        return _weighted(src, ptr, weight, num_points, interpolation, name)
     name = _choose_backend(src)
+    reads = (num_points, interpolation, extremes, levels)
+    if weight is not None:
+        return operators.weighted(src, ptr, weight, *reads, name)
     with_order = src.requires_grad and torch.is_grad_enabled()
-    return _quantile(src, ptr, num_points, interpolation, with_order, name)[0]
+    return operators.quantile(src, ptr, *reads, with_order, name)[0]
 
 
 def _known_backend(name: str) -> str:
@@ -123,43 +275,37 @@ def _known_backend(name: str) -> str:
         )
     if name == "numba" and not _HAS_NUMBA:
         raise ValueError(
-            "The 'numba' backend needs numba, which cannot be imported: use "
-            "'pip install \"gswe-pyg[fast]\"' or the 'numpy' backend"
-        )
-    if name == "numpy" and not _NUMPY_IS_FAST:
-        raise ValueError(
-            f"The 'numpy' backend needs numpy 2.0 or later (got {np.__version__}): "
-            f"upgrade numpy or use the 'torch' backend"
+            "The 'numba' backend needs numba, which cannot be imported or is disabled "
+            "(NUMBA_DISABLE_JIT): use 'pip install numba' or the 'torch' backend"
         )
     return name
 
 
 def _choose_backend(src: Tensor) -> str:
-    on_cpu = src.device.type == "cpu" and src.dtype in numpy_backend.DTYPES
+    on_cpu = src.device.type == "cpu" and src.dtype in _NUMBA_DTYPES
     if _forced is None:
-        if on_cpu and _HAS_NUMBA:
-            return "numba"
-        return "numpy" if on_cpu and _NUMPY_IS_FAST else "torch"
-    if _known_backend(_forced) != "torch" and not on_cpu:
+        if on_cpu and not _HAS_NUMBA and not torch.compiler.is_compiling():
+            _warn_without_numba()
+        return "numba" if on_cpu and _HAS_NUMBA else "torch"
+    if _known_backend(_forced) == "numba" and not on_cpu:
         raise ValueError(
-            f"The '{_forced}' backend handles {list(numpy_backend.DTYPES)} on the CPU "
-            f"(got {src.dtype} on '{src.device}'): convert 'src' or use the 'torch' "
-            f"backend"
+            f"The 'numba' backend handles {list(_NUMBA_DTYPES)} on the CPU (got "
+            f"{src.dtype} on '{src.device}'): convert 'src' or use the 'torch' backend"
         )
     return _forced
 
 
-def _module(name: str) -> ModuleType:
-    return import_module(f"gswe_pyg.ops.{name}_backend")
+@cache  # once
+def _warn_without_numba() -> None:
+    warnings.warn(
+        "numba cannot be imported or is disabled (NUMBA_DISABLE_JIT): quantiles on the "
+        "CPU take about ten times as long. Use 'pip install numba', or "
+        "GSWE_PYG_BACKEND=torch to hide this warning",
+        stacklevel=4,
+    )
 
 
-def _check(
-    src: Tensor,
-    ptr: Tensor,
-    num_points: int,
-    interpolation: str,
-    weight: Tensor | None,
-) -> None:
+def _check(src: Tensor, ptr: Tensor, weight: Tensor | None) -> None:
     if src.dim() != 2 or not src.is_floating_point():
         raise ValueError(
             f"'src' must be a floating point tensor [num_elements, num_slices] (got "
@@ -171,13 +317,6 @@ def _check(
             f"'ptr' must be an integer tensor [num_graphs + 1] (got {ptr.dtype} of "
             f"shape {list(ptr.shape)})"
         )
-    if num_points < 1:
-        raise ValueError(f"'num_points' must be at least 1 (got {num_points})")
-    if interpolation not in INTERPOLATIONS:
-        raise ValueError(
-            f"'interpolation' must be one of {list(INTERPOLATIONS)} (got "
-            f"'{interpolation}')"
-        )
     if weight is not None and weight.shape != src.shape[:1]:
         raise ValueError(
             f"'weight' must have one entry for each of the {src.shape[0]} elements "
@@ -188,252 +327,3 @@ def _check(
             f"'weight' must be a floating point tensor (got {weight.dtype}): convert "
             f"it by 'weight.float()'"
         )
-
-
-# The operators ########################################################################
-#
-# Compilers see one node each. Values of tensors are looked at only inside, where there
-# are values: the boundaries and masses are checked there.
-
-
-def _check_ptr(src: Tensor, ptr: Tensor) -> None:
-    bounds = ptr.cpu().numpy()
-    is_sorted = not (bounds[1:] < bounds[:-1]).any()
-    if bounds[0] != 0 or bounds[-1] != src.shape[0] or not is_sorted:
-        raise ValueError(
-            f"'ptr' must increase from 0 to the number of elements, {src.shape[0]} "
-            f"(got {bounds[0]} to {bounds[-1]}, {'' if is_sorted else 'not '}sorted)"
-        )
-
-
-def check_weight(ptr: Tensor, weight: Tensor) -> None:
-    if not bool(((weight >= 0) & weight.isfinite()).all()):
-        worst = weight[~((weight >= 0) & weight.isfinite())][0].item()
-        raise ValueError(
-            f"'weight' must be finite and not negative (got {worst}): pass counts or "
-            f"probabilities, e.g., 'weight.relu()' or 'weight.softmax(0)'"
-        )
-    positive = torch.nn.functional.pad((weight > 0).cumsum(0), (1, 0))[ptr].diff()
-    starved = ((positive == 0) & (ptr.diff() > 0)).nonzero()
-    if starved.numel() > 0:
-        raise ValueError(
-            f"'weight' must be positive for some element of each graph that has any "
-            f"(got only zeros in graph {starved[0].item()}): remove its elements to "
-            f"leave it empty"
-        )
-
-
-def _quantile_kernel(
-    src: Tensor,
-    ptr: Tensor,
-    num_points: int,
-    interpolation: str,
-    with_order: bool,
-    backend: str,
-) -> tuple[Tensor, Tensor]:
-    _check_ptr(src, ptr)
-    return _module(backend).quantile(src, ptr, num_points, interpolation, with_order)
-
-
-def _apply_kernel(
-    src: Tensor,
-    order: Tensor,
-    ptr: Tensor,
-    num_points: int,
-    interpolation: str,
-    backend: str,
-) -> Tensor:
-    return _module(backend).apply(src, order, ptr, num_points, interpolation)
-
-
-def _adjoint_kernel(
-    grad: Tensor,
-    order: Tensor,
-    ptr: Tensor,
-    num_points: int,
-    interpolation: str,
-    backend: str,
-) -> Tensor:
-    return _module(backend).adjoint(grad, order, ptr, num_points, interpolation)
-
-
-def _weighted_kernel(
-    src: Tensor,
-    ptr: Tensor,
-    weight: Tensor,
-    num_points: int,
-    interpolation: str,
-    backend: str,
-) -> Tensor:
-    _check_ptr(src, ptr)
-    check_weight(ptr, weight)
-    quantile = _module(backend).weighted_quantile
-    return quantile(src, ptr, weight, num_points, interpolation)
-
-
-def _weighted_adjoint_kernel(
-    grad: Tensor,
-    src: Tensor,
-    ptr: Tensor,
-    weight: Tensor,
-    interpolation: str,
-    backend: str,
-) -> tuple[Tensor, Tensor]:
-    if _is_differentiated((grad, src, weight)):
-        backend = "torch"  # whose operations PyTorch can differentiate once more
-    return _module(backend).weighted_adjoint(grad, src, ptr, weight, interpolation)
-
-
-def _fake_quantile(src, ptr, num_points, interpolation, with_order, backend):
-    out = src.new_empty(ptr.shape[0] - 1, src.shape[1], num_points)
-    order = src.new_empty(src.shape if with_order else (0,), dtype=torch.int32)
-    return out, order
-
-
-def _fake_apply(src, order, ptr, num_points, interpolation, backend):
-    return src.new_empty(ptr.shape[0] - 1, src.shape[1], num_points)
-
-
-def _fake_adjoint(grad, order, ptr, num_points, interpolation, backend):
-    if backend == "numpy":  # one slice after the other
-        return grad.new_empty(order.shape[1], order.shape[0]).t()
-    return grad.new_empty(order.shape)
-
-
-def _fake_weighted(src, ptr, weight, num_points, interpolation, backend):
-    return src.new_empty(ptr.shape[0] - 1, src.shape[1], num_points)
-
-
-def _fake_weighted_adjoint(grad, src, ptr, weight, interpolation, backend):
-    return torch.empty_like(src), torch.empty_like(weight)
-
-
-# Given the order, the points are linear in the values: apply and adjoint are each
-# other's derivative, to any order.
-
-
-def _remember_quantile(ctx, inputs, output):
-    _, ptr, *ctx.options, _, ctx.backend = inputs
-    ctx.save_for_backward(output[1], ptr)
-    ctx.mark_non_differentiable(output[1])
-    ctx.set_materialize_grads(False)  # or zeros are made for the order
-
-
-def _quantile_backward(ctx, grad, _):
-    if grad is None:
-        return None, None, None, None, None, None
-    order, ptr = ctx.saved_tensors
-    grad_src = _adjoint(grad, order, ptr, *ctx.options, ctx.backend)
-    return grad_src, None, None, None, None, None
-
-
-def _remember_linear(ctx, inputs, output):
-    _, order, ptr, *ctx.options, ctx.backend = inputs
-    ctx.save_for_backward(order, ptr)
-
-
-def _apply_backward(ctx, grad):
-    grad_src = _adjoint(grad, *ctx.saved_tensors, *ctx.options, ctx.backend)
-    return grad_src, None, None, None, None, None
-
-
-def _adjoint_backward(ctx, grad):
-    grad_grad = _apply(grad, *ctx.saved_tensors, *ctx.options, ctx.backend)
-    return grad_grad, None, None, None, None, None
-
-
-def _remember_weighted(ctx, inputs, output):
-    src, ptr, weight, _, *ctx.options = inputs
-    ctx.save_for_backward(src, ptr, weight)
-
-
-def _weighted_backward(ctx, grad):
-    grads = _weighted_adjoint(grad, *ctx.saved_tensors, *ctx.options)
-    return grads[0], None, grads[1], None, None, None
-
-
-def _operator(
-    name: str,
-    kernel: Callable,
-    fake: Callable,
-    remember: Callable | None = None,
-    backward: Callable | None = None,
-) -> Callable:
-    """A custom operator; called directly where nothing has to see it as one.
-
-    The detour by the dispatcher costs a tenth of a millisecond a call, which is more
-    than a small batch takes.
-    """
-    operator = torch.library.custom_op(f"gswe_pyg::{name}", kernel, mutates_args=())
-    operator.register_fake(fake)
-    if backward is None:
-        direct = kernel
-    else:
-        operator.register_autograd(backward, setup_context=remember)
-
-        class Direct(torch.autograd.Function):
-            @staticmethod
-            def forward(ctx, *inputs):
-                output = kernel(*inputs)
-                remember(ctx, inputs, output)
-                return output
-
-        Direct.__name__ = name
-        Direct.backward = staticmethod(backward)
-        direct = Direct.apply
-
-    def call(*args):
-        # Tracers use subclasses of tensors, in a backward pass without further notice.
-        is_traced = torch.compiler.is_compiling() or any(
-            isinstance(arg, Tensor) and type(arg) not in (Tensor, Parameter)
-            for arg in args
-        )
-        if is_traced:
-            return operator(*args)
-        return direct(*args) if _is_differentiated(args) else kernel(*args)
-
-    return call
-
-
-def _is_differentiated(args: tuple) -> bool:
-    # Tangents of forward mode have no mark on the tensor, but a level that is entered.
-    if forward_ad._current_level >= 0:
-        return True
-    return torch.is_grad_enabled() and any(
-        isinstance(arg, Tensor) and arg.requires_grad for arg in args
-    )
-
-
-_quantile = _operator(
-    "segment_quantile",
-    _quantile_kernel,
-    _fake_quantile,
-    _remember_quantile,
-    _quantile_backward,
-)
-_apply = _operator(
-    "segment_quantile_apply",
-    _apply_kernel,
-    _fake_apply,
-    _remember_linear,
-    _apply_backward,
-)
-_adjoint = _operator(
-    "segment_quantile_adjoint",
-    _adjoint_kernel,
-    _fake_adjoint,
-    _remember_linear,
-    _adjoint_backward,
-)
-_weighted = _operator(
-    "weighted_segment_quantile",
-    _weighted_kernel,
-    _fake_weighted,
-    _remember_weighted,
-    _weighted_backward,
-)
-_weighted_adjoint = _operator(
-    "weighted_segment_quantile_adjoint",
-    _weighted_adjoint_kernel,
-    _fake_weighted_adjoint,
-)

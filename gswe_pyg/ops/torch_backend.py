@@ -12,12 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gswe_pyg.ops.interpolation import neighbours
-from gswe_pyg.ops.merge import merge_breakpoints
-from gswe_pyg.ops.weighted import weighted_terms
+from gswe_pyg.ops.plan import Plan, Reads
+from gswe_pyg.ops.weighted import HAS_WINDOWS, WeightedReads, scale_masses
 
-# Elements in a dense batch; a sort holds about 20 bytes for each of them.
-_BUDGET = 1 << 24
+# Bytes of all that is held for a dense batch at once.
+_BUDGET = 1 << 28
 
 
 class _Bucket(NamedTuple):
@@ -25,14 +24,15 @@ class _Bucket(NamedTuple):
 
     graphs: Tensor  # [b]
     slices: slice
-    sizes: Tensor  # [b]
     index: Tensor  # [b, P], rows of the input; anything where mask is False
     mask: Tensor  # [b, P]
+    rows: np.ndarray  # [b], of the terms
 
 
-class _Terms(NamedTuple):
-    """The interpolation of the graphs of a bucket as a sum of terms, [b, T] each:
-    ``weight`` times the sorted value ``column`` is added to point ``point``."""
+class _DenseTerms(NamedTuple):
+    """The terms of the graphs of a bucket, [b, T] each: ``weight`` times the sorted
+    value ``column`` is added to point ``point``. Two for each point in a row, unless
+    there may be more."""
 
     column: Tensor
     point: Tensor
@@ -40,20 +40,15 @@ class _Terms(NamedTuple):
 
 
 def quantile(
-    src: Tensor,
-    ptr: Tensor,
-    num_points: int,
-    interpolation: str,
-    with_order: bool,
+    src: Tensor, ptr: Tensor, reads: Reads, with_order: bool
 ) -> tuple[Tensor, Tensor]:
-    """The points ``[B, L, M]``, and the sorting permutation ``[N, L]`` if wanted."""
-    out = src.new_zeros(len(ptr) - 1, src.shape[1], num_points)
+    """The points ``[B, L, R]``, and the sorting permutation ``[N, L]`` if wanted."""
+    plan = _plan(ptr, reads)
+    out = src.new_zeros(plan.num_sets, src.shape[1], reads.num_reads)
     order = src.new_empty(src.shape if with_order else (0,), dtype=torch.int32)
-    for bucket in _buckets(ptr, src.shape[1]):
+    for bucket in _buckets(plan, src):
         values, position = _sort(src[bucket.index, bucket.slices], bucket)
-        out[bucket.graphs, bucket.slices] = _interpolate(
-            values, bucket, num_points, interpolation
-        )
+        out[bucket.graphs, bucket.slices] = _interpolate(values, bucket, plan)
         if with_order:
             order[bucket.index[bucket.mask], bucket.slices] = position.mT[
                 bucket.mask
@@ -61,29 +56,25 @@ def quantile(
     return out, order
 
 
-def apply(
-    src: Tensor, order: Tensor, ptr: Tensor, num_points: int, interpolation: str
-) -> Tensor:
+def apply(src: Tensor, order: Tensor, ptr: Tensor, reads: Reads) -> Tensor:
     """Interpolates the values of ``src`` in a given order instead of a sorted one."""
-    out = src.new_zeros(len(ptr) - 1, src.shape[1], num_points)
-    for bucket in _buckets(ptr, src.shape[1]):
+    plan = _plan(ptr, reads)
+    out = src.new_zeros(plan.num_sets, src.shape[1], reads.num_reads)
+    for bucket in _buckets(plan, src):
         position = order[bucket.index, bucket.slices].mT.long()
         position = position.where(bucket.mask[:, None], 0)
         values = src[bucket.index, bucket.slices].mT.gather(-1, position)
-        out[bucket.graphs, bucket.slices] = _interpolate(
-            values, bucket, num_points, interpolation
-        )
+        out[bucket.graphs, bucket.slices] = _interpolate(values, bucket, plan)
     return out
 
 
-def adjoint(
-    grad: Tensor, order: Tensor, ptr: Tensor, num_points: int, interpolation: str
-) -> Tensor:
-    """The transpose of :func:`apply`: from ``[B, L, M]`` to ``[N, L]``."""
+def adjoint(grad: Tensor, order: Tensor, ptr: Tensor, reads: Reads) -> Tensor:
+    """The transpose of :func:`apply`: from ``[B, L, R]`` to ``[N, L]``."""
+    plan = _plan(ptr, reads)
     out = grad.new_empty(order.shape)
-    for bucket in _buckets(ptr, order.shape[1]):
+    for bucket in _buckets(plan, order):
         points = _accurate(grad[bucket.graphs, bucket.slices])
-        terms = _terms(bucket, num_points, interpolation, points.dtype)
+        terms = _dense_terms(bucket, plan, points)
         picked = points.gather(-1, _over_slices(terms.point, points))
         picked = picked * terms.weight[:, None]
         shape = (*points.shape[:2], bucket.mask.shape[1])
@@ -99,95 +90,80 @@ def adjoint(
     return out
 
 
-def weighted_quantile(
-    src: Tensor, ptr: Tensor, weight: Tensor, num_points: int, interpolation: str
-) -> Tensor:
+def weighted_quantile(src: Tensor, ptr: Tensor, weight: Tensor, reads: Reads) -> Tensor:
     """As :func:`quantile`, with a mass for each element."""
-    src, weight, ptr, _ = drop_massless(src, weight, ptr)
-    out = src.new_zeros(len(ptr) - 1, src.shape[1], num_points)
-    for bucket in _buckets(ptr, src.shape[1]):
-        values, position = _sort(src[bucket.index, bucket.slices], bucket)
-        mass = _sorted_mass(weight, position, bucket)
-        terms = weighted_terms(mass, bucket.sizes, num_points, interpolation)
-        picked = values.double().gather(-1, terms.column) * terms.weight
-        picked = picked.where(terms.weight != 0, 0)  # also where it is infinite
-        points = picked.new_zeros(*values.shape[:2], num_points)
-        points.scatter_add_(-1, terms.point, picked)
-        out[bucket.graphs, bucket.slices] = points.to(src.dtype)
+    plan = _plan(ptr, reads)
+    out = src.new_zeros(plan.num_sets, src.shape[1], reads.num_reads)
+    for bucket in _buckets(plan, src, weighted=True):
+        weighted, _, _ = _weighted_reads(src, weight, bucket, reads)
+        out[bucket.graphs, bucket.slices] = weighted.points().to(src.dtype)
     return out
 
 
 def weighted_adjoint(
-    grad: Tensor, src: Tensor, ptr: Tensor, weight: Tensor, interpolation: str
+    grad: Tensor, src: Tensor, ptr: Tensor, weight: Tensor, reads: Reads
 ) -> tuple[Tensor, Tensor]:
     """The gradients of :func:`weighted_quantile` for ``src`` and ``weight``.
 
     The sort is done once more: with masses, what would have to be kept of it is several
     times the size of its input.
     """
+    plan = _plan(ptr, reads)
     grad_src, grad_weight = torch.zeros_like(src), torch.zeros_like(weight)
-    src, weight, ptr, present = drop_massless(src, weight, ptr)
-    for bucket in _buckets(ptr, src.shape[1]):
-        values, position = _sort(src[bucket.index, bucket.slices], bucket)
-        mass = _sorted_mass(weight, position, bucket)
-        terms = weighted_terms(mass, bucket.sizes, grad.shape[-1], interpolation)
+    for bucket in _buckets(plan, src, weighted=True):
+        weighted, position, scale = _weighted_reads(src, weight, bucket, reads)
         points = grad[bucket.graphs, bucket.slices].double()
-        picked = points.gather(-1, terms.point)
-        grad_values = torch.zeros_like(mass)
-        grad_values.scatter_add_(-1, terms.column, picked * terms.weight)
-        picked = picked * values.double().gather(-1, terms.column)
-        grad_mass = terms.mass_gradient(picked)
-        elements = present[bucket.index[bucket.mask]]
+        grad_values, grad_mass = weighted.gradients(points)
+        elements = bucket.index[bucket.mask]
         grad_values = _unsort(grad_values, position).mT[bucket.mask]
         grad_src[elements, bucket.slices] = grad_values.to(src.dtype)
-        grad_mass = _unsort(grad_mass, position).sum(1)[bucket.mask]
-        grad_weight[elements] += grad_mass.to(weight.dtype)
+        grad_mass = _unsort(grad_mass, position).sum(1) * scale
+        grad_weight[elements] += grad_mass[bucket.mask].to(weight.dtype)
     return grad_src, grad_weight
 
 
-def _sorted_mass(weight: Tensor, position: Tensor, bucket: _Bucket) -> Tensor:
-    mass = weight[bucket.index].where(bucket.mask, 0).double()
-    return mass[:, None].expand(position.shape).gather(-1, position)
+def _plan(ptr: Tensor, reads: Reads) -> Plan:
+    return Plan(ptr.cpu().numpy(), reads)
 
 
-def drop_massless(
-    src: Tensor, weight: Tensor, ptr: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Without the elements of mass zero, and the places of those that remain.
-
-    They are ordered by mass in each graph, and a stable sort of their values keeps them
-    so where these are equal: the order of the rows must not decide on the order of
-    ties, which matters between elements of different mass.
-    """
-    present = weight > 0
-    num_before = torch.nn.functional.pad(present.cumsum(0), (1, 0))
-    places = present.nonzero()[:, 0]
-    places = places[weight[places].argsort(stable=True)]
-    places = places[torch.searchsorted(ptr, places, right=True).argsort(stable=True)]
-    return src[places], weight[places], num_before[ptr], places
+def _weighted_reads(
+    src: Tensor, weight: Tensor, bucket: _Bucket, reads: Reads
+) -> tuple[WeightedReads, Tensor, Tensor]:
+    values, position = _sort(src[bucket.index, bucket.slices], bucket)
+    mass, scale = scale_masses(weight[bucket.index].where(bucket.mask, 0).double())
+    mass = mass[:, None].expand(position.shape).gather(-1, position)
+    return WeightedReads(values.double(), mass, scale, reads), position, scale
 
 
-def _buckets(ptr: Tensor, num_slices: int) -> Iterator[_Bucket]:
-    starts = ptr.cpu().numpy()
-    sizes = np.diff(starts)
-    exponents = np.frexp(np.maximum(sizes - 1, 0))[1]
-    for exponent in np.unique(exponents[sizes > 0]):
-        graphs = np.flatnonzero((exponents == exponent) & (sizes > 0))
-        width = int(sizes[graphs].max())
-        graph_step = max(1, _BUDGET // (width * max(1, num_slices)))
-        slice_step = max(1, _BUDGET // width)
+def _buckets(plan: Plan, like: Tensor, weighted: bool = False) -> Iterator[_Bucket]:
+    num_slices, to = like.shape[1], {"device": like.device}
+    exponents = np.frexp(np.maximum(plan.sizes - 1, 0))[1]
+    for exponent in np.unique(exponents[plan.sizes > 0]):
+        graphs = np.flatnonzero((exponents == exponent) & (plan.sizes > 0))
+        width = int(plan.sizes[graphs].max())
+        num_bytes = _bytes_of_a_slice(width, plan.reads, weighted)
+        graph_step = max(1, _BUDGET // (num_bytes * max(1, num_slices)))
+        slice_step = max(1, _BUDGET // num_bytes)
         for a in range(0, len(graphs), graph_step):
             part = graphs[a : a + graph_step]
-            to = {"device": ptr.device}
-            size = torch.as_tensor(sizes[part], **to)
+            size = torch.as_tensor(plan.sizes[part], **to)
             place = torch.arange(width, **to)
             mask = place < size[:, None]
-            index = torch.as_tensor(starts[part], **to)[:, None] + place
+            index = torch.as_tensor(plan.ptr[:-1][part], **to)[:, None] + place
             index = index.where(mask, 0)
             graph = torch.as_tensor(part, **to)
             for b in range(0, num_slices, slice_step):
                 slices = slice(b, min(b + slice_step, num_slices))
-                yield _Bucket(graph, slices, size, index, mask)
+                yield _Bucket(graph, slices, index, mask, plan.rows[part])
+
+
+def _bytes_of_a_slice(width: int, reads: Reads, weighted: bool) -> int:
+    """About what one slice of one graph takes on its way."""
+    if not weighted:
+        return 32 * width + 32 * reads.max_terms(width)
+    if reads.interpolation in HAS_WINDOWS:
+        return 48 * width * (reads.num_reads + 1)
+    return 64 * (width + reads.num_reads)
 
 
 def _sort(dense: Tensor, bucket: _Bucket) -> tuple[Tensor, Tensor]:
@@ -202,43 +178,47 @@ def _unsort(values: Tensor, position: Tensor) -> Tensor:
     return torch.empty_like(values).scatter_(-1, position, values)
 
 
-def _interpolate(
-    values: Tensor, bucket: _Bucket, num_points: int, interpolation: str
-) -> Tensor:
+def _interpolate(values: Tensor, bucket: _Bucket, plan: Plan) -> Tensor:
     dtype, values = values.dtype, _accurate(values)
-    if interpolation == "barycentric" and values.device.type != "mps":
+    if plan.reads.in_double and values.device.type != "mps":
         values = values.double()  # sums of many values
-    terms = _terms(bucket, num_points, interpolation, values.dtype)
+    terms = _dense_terms(bucket, plan, values)
     picked = values.gather(-1, _over_slices(terms.column, values))
     weight = terms.weight[:, None]
     picked = (picked * weight).where(weight != 0, 0)  # also where it is infinite
-    if interpolation != "barycentric":
-        lower, upper = picked.chunk(2, dim=-1)
-        return (lower + upper).to(dtype)
-    out = picked.new_zeros(*values.shape[:2], num_points)
+    num_reads = plan.reads.num_reads
+    if not plan.reads.in_double:
+        return (picked[..., :num_reads] + picked[..., num_reads:]).to(dtype)
+    out = picked.new_zeros(*values.shape[:2], num_reads)
     out.scatter_add_(-1, _over_slices(terms.point, values), picked)
     return out.to(dtype)
 
 
-def _terms(
-    bucket: _Bucket, num_points: int, interpolation: str, dtype: torch.dtype
-) -> _Terms:
-    to = {"device": bucket.sizes.device}
-    if interpolation != "barycentric":
-        near = neighbours(bucket.sizes.cpu().numpy(), num_points, interpolation)
-        columns = np.concatenate([near.lower, near.upper], axis=-1)
-        weights = np.concatenate([near.lower_weight, near.upper_weight], axis=-1)
-        points = torch.arange(num_points, **to).repeat(len(columns), 2)
-        # Rounded before they are moved: not every device knows float64.
-        weights = torch.as_tensor(weights).to(dtype).to(**to)
-        return _Terms(torch.as_tensor(columns, **to), points, weights)
-    # In units of 1 / (n M), all breakpoints are integers.
-    size = bucket.sizes[:, None]
-    place = torch.arange(1, bucket.mask.shape[1] + 1, **to)
-    ends = (place * num_points).where(bucket.mask, size * num_points)
-    bins = torch.arange(1, num_points + 1, **to) * size
-    width, column, point, _ = merge_breakpoints(ends, bins)
-    return _Terms(column, point, width.to(dtype) / size)
+def _dense_terms(bucket: _Bucket, plan: Plan, like: Tensor) -> _DenseTerms:
+    terms, num_reads = plan.terms, plan.reads.num_reads
+    first = terms.first[bucket.rows[:, None] * num_reads + np.arange(num_reads + 1)]
+    if plan.reads.in_double:
+        count = first[:, -1] - first[:, 0]
+        at = first[:, :1] + np.arange(count.max())
+        present = at < first[:, -1:]
+        at = np.where(present, at, first[:, :1])
+        # Of each term, the last point that begins before it or with it.
+        begins = np.zeros((len(at), at.shape[1] + 1), np.int64)
+        np.add.at(begins, (np.arange(len(at))[:, None], first[:, 1:] - first[:, :1]), 1)
+        point = np.where(present, begins[:, :-1].cumsum(-1), 0)
+    else:
+        at = np.concatenate([first[:, :-1], first[:, 1:] - 1], axis=-1)
+        present = np.ones(at.shape, bool)
+        present[:, num_reads:] = at[:, num_reads:] > at[:, :num_reads]
+        point = np.tile(np.arange(num_reads), (len(at), 2))
+    used = terms.first_used[bucket.rows][:, None] + terms.position[at]
+    weight = np.where(present, terms.weight[at], 0)
+    # Rounded before it is moved: not every device knows float64.
+    return _DenseTerms(
+        torch.as_tensor(terms.used[used], device=like.device).long(),
+        torch.as_tensor(point, device=like.device),
+        torch.as_tensor(weight).to(like.dtype).to(like.device),
+    )
 
 
 def _over_slices(index: Tensor, values: Tensor) -> Tensor:

@@ -1,139 +1,265 @@
-"""Interpolation between elements of different mass, with its derivative.
+r"""Reads of sets whose elements have masses, with their derivatives.
 
-Here the position of a point depends on the masses, and so on the order of the elements
-in each slice: nothing can be computed ahead of the sort.
+Sorted by value, element :math:`j` fills :math:`(C_{j-1}, C_j)` with :math:`C` the
+cumulative mass: this is the inverse of the distribution function. A read is its value
+at one place, or its mean over a *window*. Means over windows move smoothly with the
+masses, and an element whose mass goes to zero fades out of them. Nothing depends on the
+order of equal values. With total :math:`W` and sum of squares :math:`S`, the window is
+
+* ``"barycentric"``: from :math:`\frac{m}{M} W` to :math:`\frac{m + 1}{M} W`;
+* ``"linear"``, on the grid: of width :math:`S / W` around
+  :math:`\frac{m + 1/2}{M} W`, moved into :math:`(0, W)`. For equal masses this is one
+  element, and the mean over it the line between two midpoints. In general,
+  :math:`W^2 / S` is the effective number of elements (Kish);
+* ``"linear"``, at a level :math:`q`: of width one from :math:`q (W - 1)`: masses are
+  counts there.
+
+``"step"`` is the value at :math:`\frac{m + 1/2}{M} W`; ``"lower"`` and ``"higher"`` are
+those at the two ends of the window of a level, ``"midpoint"`` the mean of both, and
+``"nearest"`` the value at the count that is nearest to its beginning.
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from gswe_pyg.ops.merge import merge_breakpoints
+from gswe_pyg.ops.interpolation import level_as_fraction
+from gswe_pyg.ops.plan import Reads
+
+HAS_WINDOWS = ("linear", "barycentric")
 
 
-class WeightedTerms(NamedTuple):
-    """``weight`` times the sorted value ``column`` is added to point ``point``."""
+def fractions(reads: Reads) -> tuple[list[int], list[int]]:
+    """Numerators and denominators of the places that are read."""
+    if reads.levels:
+        levels = [level_as_fraction(level) for level in reads.levels]
+        return [q.numerator for q in levels], [q.denominator for q in levels]
+    num_points = reads.num_points
+    if reads.interpolation == "barycentric":
+        return list(range(num_points)), [num_points] * num_points
+    return list(range(1, 2 * num_points, 2)), [2 * num_points] * num_points
 
-    column: Tensor  # [b, l, T]
-    point: Tensor  # [b, l, T]
-    weight: Tensor  # [b, l, T]
-    mass_gradient: Callable[[Tensor], Tensor]  # of weight, [b, l, T], to mass
+
+def scale_masses(mass: Tensor) -> tuple[Tensor, Tensor]:
+    """Masses ``[b, P]`` of which the largest is about one, and by what they were
+    multiplied: sums of large ones must not overflow. A power of two, which changes no
+    digit."""
+    _, exponent = torch.frexp(mass.detach().amax(-1, keepdim=True))
+    # In double precision: `torch.ldexp` takes powers in single precision.
+    scale = torch.exp2(-exponent.double().clamp(-1000, 1000))
+    return mass * scale, scale
 
 
-def weighted_terms(
-    mass: Tensor, sizes: Tensor, num_points: int, interpolation: str
-) -> WeightedTerms:
-    r"""The points of sets with masses as sums over their sorted values.
+class Windows(NamedTuple):
+    """From ``left`` to ``right``, ``[b, l, R]``, times a factor, and how these change,
+    without it, with the total and with the sum of squares."""
+
+    left: Tensor
+    right: Tensor
+    left_by_total: Tensor
+    right_by_total: Tensor
+    left_by_squares: Tensor
+    right_by_squares: Tensor
+
+
+class WeightedReads:
+    """The reads of sets in sorted order.
 
     Args:
-        mass (torch.Tensor): The masses in the order of the sorted values, positive for
-            the elements of a set and zero behind them, float64, shape
-            :math:`(b, l, P)`.
-        sizes (torch.Tensor): The number of elements of each set, shape :math:`(b)`.
-        num_points (int): The number of points :math:`M`.
-        interpolation (str): See :meth:`gswe_pyg.ops.segment_quantile`.
+        values (torch.Tensor): The sorted values, float64, shape :math:`(b, l, P)`.
+        mass (torch.Tensor): Their masses, float64, zero for padding, same shape.
+        unit (torch.Tensor): The mass of one count, shape :math:`(b, 1)`.
+        reads (Reads): What is read.
     """
-    if interpolation == "barycentric":
-        return _barycentric(mass, sizes, num_points)
-    if interpolation == "step":
-        return _step(mass, sizes, num_points)
-    return _between(mass, sizes, num_points, interpolation)
 
+    def __init__(
+        self, values: Tensor, mass: Tensor, unit: Tensor, reads: Reads
+    ) -> None:
+        self.values, self.mass, self.reads = values, mass, reads
+        self.unit = unit[..., None]
+        self.cumulative = mass.cumsum(-1)
+        self.total = self.cumulative[..., -1:]
+        numerators, denominators = fractions(reads)
+        to = {"device": mass.device, "dtype": mass.dtype}
+        self.numerator = torch.tensor(numerators, **to)
+        self.denominator = torch.tensor(denominators, **to)
+        # So that the ends of windows are whole numbers where the masses are.
+        self.factor = torch.ones_like(self.total)
+        if not reads.levels:
+            self.factor = self.factor * denominators[0]
+            if reads.interpolation == "linear":
+                self.factor = self.factor * self.total
+        self.cumulative = self.cumulative * self.factor
+        place = torch.arange(mass.shape[-1], device=mass.device)
+        has_mass = mass > 0
+        self.last = place.where(has_mass, 0).amax(-1, keepdim=True)
+        first = place.where(has_mass, mass.shape[-1] - 1).amin(-1, keepdim=True)
+        self.extremes = torch.cat([first, self.last], dim=-1)
+        self.windows = self.columns = None
+        if reads.interpolation in HAS_WINDOWS:
+            self.windows = self._make_windows()
+            self.shares = self._make_shares()
+        else:
+            self.columns = self._make_columns()
 
-def _step(mass: Tensor, sizes: Tensor, num_points: int) -> WeightedTerms:
-    cumulative = mass.cumsum(-1)
-    m = _ranks(mass, num_points)
-    # Compared as products, so that whole masses are compared exactly.
-    wanted = (2 * m + 1) * cumulative[..., -1:]
-    column = torch.searchsorted(cumulative * (2 * num_points), wanted)
-    column = column.minimum(_last(sizes))
-    weight = torch.ones_like(wanted)
-    return WeightedTerms(
-        column, _points(column, num_points), weight, lambda _: torch.zeros_like(mass)
-    )
+    def points(self) -> Tensor:
+        parts = []
+        if self.windows is not None:
+            picked = self.values[..., None, :] * self.shares
+            # Also where a value without a share is infinite.
+            parts.append(picked.where(self.shares != 0, 0).sum(-1))
+        else:
+            lower, upper = (self.values.gather(-1, column) for column in self.columns)
+            is_same = self.columns[0] == self.columns[1]
+            parts.append(lower.where(is_same, 0.5 * lower + 0.5 * upper))
+        if self.reads.extremes:
+            parts.append(self.values.gather(-1, self.extremes))
+        return torch.cat(parts, dim=-1)
 
+    def gradients(self, grad: Tensor) -> tuple[Tensor, Tensor]:
+        """Those of the values and the masses, from that of the points."""
+        num_inner = self.reads.num_inner
+        inner = grad[..., :num_inner]
+        if self.windows is not None:
+            picked = (inner[..., None] * self.shares).where(self.shares != 0, 0)
+            grad_values = picked.sum(-2)
+            grad_mass = self._mass_gradient(inner)
+        else:
+            grad_values = torch.zeros_like(self.values)
+            for column in self.columns:
+                grad_values = grad_values.scatter_add(-1, column, 0.5 * inner)
+            grad_mass = torch.zeros_like(self.mass)
+        if self.reads.extremes:
+            grad_values = grad_values.scatter_add(
+                -1, self.extremes, grad[..., num_inner:]
+            )
+        return grad_values, grad_mass
 
-def _between(
-    mass: Tensor, sizes: Tensor, num_points: int, interpolation: str
-) -> WeightedTerms:
-    cumulative = mass.cumsum(-1)
-    m = _ranks(mass, num_points)
-    # knots = per_cumulative * cumulative + per_mass * mass; wanted = per_total * total.
-    if interpolation == "linear":
-        per_cumulative, per_mass = 2.0 * num_points, -1.0 * num_points
-        per_total = 2 * m + 1
-    else:
-        size = sizes.to(mass.dtype)[:, None, None]
-        per_cumulative, per_mass = size * (num_points + 1), 0.0
-        per_total = (size + 1) * (m + 1)
-    knots = per_cumulative * cumulative + per_mass * mass
-    wanted = per_total * cumulative[..., -1:]
+    def _make_windows(self) -> Windows:
+        total, numerator, denominator = self.total, self.numerator, self.denominator
+        share = numerator / denominator
+        zero = torch.zeros_like(total * share)
+        if self.reads.levels:
+            rest = (total - self.unit).clamp(min=0)
+            left = numerator * rest / denominator
+            width = total.minimum(self.unit)
+            by_rest = (total > self.unit) * share
+            by_width = zero + (total <= self.unit)
+            return Windows(left, left + width, by_rest, by_rest + by_width, zero, zero)
+        if self.reads.interpolation == "barycentric":
+            ends = numerator + 1
+            return Windows(
+                numerator * total,
+                ends * total,
+                zero + share,
+                zero + ends / denominator,
+                zero,
+                zero,
+            )
+        squares = self.mass.square().sum(-1, keepdim=True)
+        width_by_total, width_by_squares = -squares / total.square(), 1 / total
+        width, whole = denominator * squares, self.factor * total
+        left = numerator * total * total - width / 2
+        left_by_total = share - width_by_total / 2
+        left_by_squares = zero - width_by_squares / 2
+        is_low = left < 0
+        is_high = ~is_low & (left > whole - width)
+        left = left.where(~is_high, whole - width).where(~is_low, 0)
+        left_by_total = left_by_total.where(~is_high, 1 - width_by_total)
+        left_by_total = left_by_total.where(~is_low, 0)
+        left_by_squares = left_by_squares.where(~is_high, -width_by_squares)
+        left_by_squares = left_by_squares.where(~is_low, 0)
+        return Windows(
+            left,
+            (left + width).where(~is_high, whole),
+            left_by_total,
+            (left_by_total + width_by_total).where(~is_high, 1),
+            left_by_squares,
+            (left_by_squares + width_by_squares).where(~is_high, 0),
+        )
 
-    last = _last(sizes)
-    lower = torch.searchsorted(knots, wanted, right=True) - 1
-    lower = lower.minimum(last - 1).clamp(min=0)
-    upper = (lower + 1).minimum(last)
-    low, high = knots.gather(-1, lower), knots.gather(-1, upper)
-    # None for a single element, or where a mass vanishes beside the total.
-    gap = (high - low).where(high > low, torch.inf)
-    fraction, inverse_gap = (wanted - low) / gap, 1 / gap
-    if interpolation == "linear":  # constant beyond the outer knots
-        inverse_gap = inverse_gap.where((fraction >= 0) & (fraction <= 1), 0)
-        fraction = fraction.clamp(0, 1)
+    def _make_shares(self) -> Tensor:
+        """How much of each window comes from each element, ``[b, l, R, P]``."""
+        left, right = self.windows.left, self.windows.right
+        self.lower = self._column_above(left)
+        upper = torch.searchsorted(self.cumulative.contiguous(), right.contiguous())
+        self.upper = upper.minimum(self.last).maximum(self.lower)
+        place = torch.arange(self.mass.shape[-1], device=self.mass.device)
+        place = place[None, None, None]
+        ends = self.cumulative[..., None, :]
+        begins = torch.nn.functional.pad(ends[..., :-1], (1, 0))
+        ends = ends.where(place != self.upper[..., None], right[..., None])
+        begins = begins.where(place != self.lower[..., None], left[..., None])
+        self.is_inside = (place >= self.lower[..., None]) & (
+            place <= self.upper[..., None]
+        )
+        width = right - left
+        # None where one count vanishes beside the total: the value at that place.
+        self.has_width = width > 0
+        width = width.where(self.has_width, 1)
+        self.width = width
+        shares = (ends - begins).clamp(min=0) / width[..., None]
+        shares = shares.where(
+            self.has_width[..., None], (place == self.lower[..., None]).to(shares.dtype)
+        )
+        return shares.where(self.is_inside, 0)
 
-    def mass_gradient(grad_weight: Tensor) -> Tensor:
-        grad_lower, grad_upper = grad_weight.chunk(2, dim=-1)
-        slope = (grad_upper - grad_lower) * inverse_gap
-        grad_knots = torch.zeros_like(mass)
-        grad_knots.scatter_add_(-1, lower, slope * (fraction - 1))
-        grad_knots.scatter_add_(-1, upper, -slope * fraction)
-        grad_cumulative = per_cumulative * grad_knots
-        grad_cumulative[..., -1] += (slope * per_total).sum(-1)
-        return per_mass * grad_knots + _reverse_cumsum(grad_cumulative)
+    def _make_columns(self) -> tuple[Tensor, Tensor]:
+        """The elements at certain places, of which the mean of two is read."""
+        interpolation = self.reads.interpolation
+        if interpolation == "step":
+            place = self.numerator * self.total
+            column = self._column_at(place)
+            return column, column
+        rest = (self.total - self.unit).clamp(min=0)
+        place = self.numerator * rest / self.denominator
+        if interpolation == "nearest":
+            place = (place / self.unit).round() * self.unit
+        lower = self._column_above(place)
+        if interpolation in ("lower", "nearest"):
+            return lower, lower
+        upper = self._column_at(place + self.total.minimum(self.unit)).maximum(lower)
+        return (upper, upper) if interpolation == "higher" else (lower, upper)
 
-    return WeightedTerms(
-        torch.cat([lower, upper], dim=-1),
-        _points(lower, num_points).repeat(1, 1, 2),
-        torch.cat([1 - fraction, fraction], dim=-1),
-        mass_gradient,
-    )
+    def _column_above(self, place: Tensor) -> Tensor:
+        """The element that begins at or before this place and ends behind it."""
+        column = torch.searchsorted(
+            self.cumulative.contiguous(), place.contiguous(), right=True
+        )
+        return column.minimum(self.last)
 
+    def _column_at(self, place: Tensor) -> Tensor:
+        """The element that begins before this place and ends there or behind it."""
+        column = torch.searchsorted(self.cumulative.contiguous(), place.contiguous())
+        return column.minimum(self.last)
 
-def _barycentric(mass: Tensor, sizes: Tensor, num_points: int) -> WeightedTerms:
-    cumulative = mass.cumsum(-1)
-    total = cumulative[..., -1:]
-    m = _ranks(mass, num_points)
-    width, column, point, origin = merge_breakpoints(
-        cumulative * num_points, (m + 1) * total
-    )
-    weight = width / total
-
-    def mass_gradient(grad_weight: Tensor) -> Tensor:
-        grad_width = grad_weight / total
-        grad_ends = grad_width - torch.nn.functional.pad(grad_width[..., 1:], (0, 1))
-        grad_ends = torch.empty_like(grad_ends).scatter_(-1, origin, grad_ends)
-        grad_cumulative, grad_bins = grad_ends.split([mass.shape[-1], num_points], -1)
-        grad_cumulative = grad_cumulative * num_points
-        grad_cumulative[..., -1] += (grad_bins * (m + 1)).sum(-1)
-        grad_cumulative[..., -1] -= (grad_width * weight).sum(-1)
-        return _reverse_cumsum(grad_cumulative)
-
-    return WeightedTerms(column.minimum(_last(sizes)), point, weight, mass_gradient)
-
-
-def _ranks(mass: Tensor, num_points: int) -> Tensor:
-    return torch.arange(num_points, device=mass.device, dtype=mass.dtype)
-
-
-def _points(column: Tensor, num_points: int) -> Tensor:
-    return torch.arange(num_points, device=column.device).expand_as(column)
-
-
-def _last(sizes: Tensor) -> Tensor:
-    return (sizes - 1)[:, None, None]
-
-
-def _reverse_cumsum(x: Tensor) -> Tensor:
-    return x.flip(-1).cumsum(-1).flip(-1)
+    def _mass_gradient(self, grad: Tensor) -> Tensor:
+        r"""With a little more mass, an element inside of a window pushes out the value
+        at its right end, and one before it moves the whole window. The ends themselves
+        move with the total and the sum of squares."""
+        windows = self.windows
+        value = self.values
+        low, high = value.gather(-1, self.lower), value.gather(-1, self.upper)
+        point = (value[..., None, :] * self.shares).where(self.shares != 0, 0).sum(-1)
+        grad = (grad * self.factor / self.width).where(self.has_width, 0)
+        by_total = (high - point) * windows.right_by_total
+        by_total = by_total + (point - low) * windows.left_by_total
+        by_squares = (high - point) * windows.right_by_squares
+        by_squares = by_squares + (point - low) * windows.left_by_squares
+        grad_total = (grad * by_total).sum(-1, keepdim=True)
+        grad_squares = (grad * by_squares).sum(-1, keepdim=True)
+        # Elements without mass at an end of the set belong to the window there.
+        place = torch.arange(value.shape[-1], device=value.device)
+        begins = self.lower.where(windows.left > 0, 0)[..., None]
+        stops = self.upper.where(windows.right < self.factor * self.total, len(place))[
+            ..., None
+        ]
+        inside = (value[..., None, :] - high[..., None]).where(
+            (place >= begins) & (place <= stops), 0
+        )
+        before = (low - high)[..., None].where(place < begins, 0)
+        grad_mass = ((inside + before) * grad[..., None]).sum(-2)
+        grad_mass = grad_mass + grad_total + 2 * self.mass * grad_squares
+        # What has neither mass nor a number is left out altogether.
+        return grad_mass.where((self.mass > 0) | value.isfinite(), 0)

@@ -14,6 +14,7 @@ DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 KINDS = ("normal", "ties", "huge", "tiny", "offset", "mixed", "equal", "infinite")
 
 interpolations = st.sampled_from(INTERPOLATIONS)
+weighted_interpolations = st.sampled_from(["linear", "step", "barycentric"])
 num_points = st.one_of(st.integers(1, 9), st.integers(10, 70))
 seeds = st.integers(0, 2**32 - 1)
 

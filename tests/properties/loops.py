@@ -22,30 +22,30 @@ def weighted_quantile(
     values: np.ndarray, counts: np.ndarray, num_points: int, interpolation: str
 ) -> Points:
     """The same for elements of whole masses, so that ranks are compared exactly."""
-    order = np.lexsort((counts, values))  # of equal values, the lightest comes first
+    order = np.argsort(values, kind="stable")
     order = order[counts[order] > 0]
     s, mass = values[order], counts[order].astype(np.int64)
     if len(s) == 0:
         return np.zeros(num_points), np.zeros(num_points)
     ends = mass.cumsum()
-    total, n, points = int(ends[-1]), len(s), num_points
+    total, points = int(ends[-1]), num_points
+    # In units of 1 / (2 M total) of a count, all bounds are integers.
+    unit, squares = 2 * points * total, int((mass**2).sum())
     rows = []
     for m in range(points):
         if interpolation == "step":
             first = np.flatnonzero(2 * points * ends >= (2 * m + 1) * total)[0]
             rows.append({int(first): 1.0})
-        elif interpolation == "barycentric":
-            right = np.minimum(points * ends, (m + 1) * total)
-            left = np.maximum(points * (ends - mass), m * total)
-            overlap = np.maximum(right - left, 0)
-            rows.append({int(j): overlap[j] / total for j in overlap.nonzero()[0]})
-        elif interpolation == "linear":
-            knots, rank = points * (2 * ends - mass), (2 * m + 1) * total
-            rank = min(max(rank, int(knots[0])), int(knots[-1]))
-            rows.append(_line(knots, rank))
+            continue
+        if interpolation == "barycentric":
+            left, width = 2 * m * total**2, 2 * total**2
         else:
-            knots, rank = n * (points + 1) * ends, (n + 1) * (m + 1) * total
-            rows.append(_line(knots, rank))
+            width = 2 * points * squares  # squares / total of a count
+            left = (2 * m + 1) * total**2 - points * squares
+            left = min(max(left, 0), unit * total - width)
+        right = np.minimum(unit * ends, left + width)
+        overlap = np.maximum(right - np.maximum(unit * (ends - mass), left), 0)
+        rows.append({int(j): overlap[j] / width for j in overlap.nonzero()[0]})
     return _sums(s, rows)
 
 

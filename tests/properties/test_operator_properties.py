@@ -12,6 +12,7 @@ from batches import (
     interpolations,
     num_points,
     seeds,
+    weighted_interpolations,
 )
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
@@ -69,7 +70,7 @@ def test_points_are_those_of_a_loop_in_double_precision(batch, points, interpola
         assert_near(out, exact, bound, name)
 
 
-@given(batches(kinds=FINITE, largest=600), num_points, interpolations, seeds)
+@given(batches(kinds=FINITE, largest=600), num_points, weighted_interpolations, seeds)
 def test_weighted_points_are_those_of_a_loop(batch, points, interpolation, seed):
     random = np.random.default_rng(seed)
     counts = [random.integers(0, 5, size) for size in batch.sizes]
@@ -212,7 +213,7 @@ def test_gradient_in_low_precision_is_that_in_double(batch, points, interpolatio
         )
 
 
-@given(separated(), num_points, interpolations, seeds)
+@given(separated(), num_points, weighted_interpolations, seeds)
 def test_gradient_of_weights_is_that_of_finite_differences(
     batch, points, interpolation, seed
 ):
@@ -254,6 +255,4 @@ def test_gradient_of_weights_is_that_of_finite_differences(
 
 def test_every_backend_is_covered():
     assert all("torch" in available(dtype) for dtype in DTYPES)
-    # Not counting those whose package is missing, the fast ones are compared with it.
     assert set(available(torch.float32)) <= set(BACKENDS)
-    assert len(available(torch.float32)) > int(np.__version__[0] != "1")

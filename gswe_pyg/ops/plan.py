@@ -1,0 +1,190 @@
+"""What is read from the sorted values of a set, and how it is computed.
+
+Everything here is *sort, then a linear map*: given the size of a set, each point that
+is read is a sum over a few sorted values. A :class:`Plan` holds these sums for all
+sizes of a batch. All backends work from it, forward and backward.
+"""
+
+import os
+from collections import OrderedDict
+from threading import Lock
+from typing import NamedTuple
+
+import numpy as np
+
+from gswe_pyg.ops.interpolation import neighbours, neighbours_at, overlaps
+
+# Sizes up to this one have their terms in tables, which serve all batches.
+_TABLE_ROWS, _TABLE_ENTRIES = 256, 1 << 16
+
+# Terms are kept up to so many bytes, the least recently used are dropped first.
+_KEPT_BYTES = 1 << 24
+
+
+class Reads(NamedTuple):
+    """What is read from each set: the points of a grid or given levels, and the
+    extremes behind them if wanted."""
+
+    num_points: int  # of the grid; zero if there are levels
+    interpolation: str
+    extremes: bool = False
+    levels: tuple[float, ...] = ()
+
+    @property
+    def num_inner(self) -> int:
+        """How many are no extremes."""
+        return len(self.levels) or self.num_points
+
+    @property
+    def num_reads(self) -> int:
+        return self.num_inner + 2 * self.extremes
+
+    @property
+    def in_double(self) -> bool:
+        """Whether many values are added up."""
+        return self.interpolation == "barycentric"
+
+    def max_terms(self, size: int) -> int:
+        """At most so many terms has a set of this size."""
+        inner = size + self.num_inner if self.in_double else 2 * self.num_inner
+        return inner + 2 * self.extremes
+
+
+class Terms(NamedTuple):
+    """Points as sums over sorted values, for sets of some sizes, a row for each size.
+
+    Of the sorted values, ``used[first_used[row]:first_used[row + 1]]`` occur in a sum.
+    Point ``m`` is the sum over ``first[row * num_reads + m]`` to the next of ``weight``
+    times the used value number ``position``.
+    """
+
+    first: np.ndarray
+    position: np.ndarray
+    weight: np.ndarray
+    first_used: np.ndarray
+    used: np.ndarray
+
+
+class Plan:
+    """The sizes of a batch, and the terms of each set in row ``rows`` of ``terms``."""
+
+    def __init__(self, ptr: np.ndarray, reads: Reads) -> None:
+        self.ptr = ptr
+        self.reads = reads
+        self.num_sets = len(ptr) - 1
+        self.num_elements = int(ptr[-1])
+        self.sizes = ptr[1:] - ptr[:-1]
+        self.largest = int(self.sizes.max(initial=0))
+        self.rows, self.terms = _rows_and_terms(self.sizes, self.largest, reads)
+
+
+def make_terms(sizes: np.ndarray, reads: Reads) -> Terms:
+    """The terms of sets of these sizes, all positive."""
+    row, rank, point, weight = _inner_terms(sizes, reads)
+    if reads.extremes:
+        each = np.arange(len(sizes))
+        point_of_minimum = np.full(len(sizes), reads.num_inner)
+        row = np.concatenate([row, each, each])
+        rank = np.concatenate([rank, np.zeros_like(sizes), sizes - 1])
+        point = np.concatenate([point, point_of_minimum, point_of_minimum + 1])
+        weight = np.concatenate([weight, np.ones(2 * len(sizes))])
+        order = np.lexsort((rank, point, row))
+        row, rank, point, weight = (x[order] for x in (row, rank, point, weight))
+    first = _starts(row * reads.num_reads + point, len(sizes) * reads.num_reads)
+    starts = np.cumsum(sizes) - sizes
+    used, position = np.unique(starts[row] + rank, return_inverse=True)
+    used_row = np.searchsorted(starts, used, side="right") - 1
+    first_used = _starts(used_row, len(sizes))
+    return Terms(
+        first,
+        (position - first_used[row]).astype(np.int32),
+        weight,
+        first_used,
+        (used - starts[used_row]).astype(np.int32),
+    )
+
+
+def _inner_terms(sizes: np.ndarray, reads: Reads) -> tuple[np.ndarray, ...]:
+    """Row, rank, point and weight of each term, ordered by row and point."""
+    if reads.in_double:
+        return overlaps(sizes, reads.num_points)
+    if reads.levels:
+        near = neighbours_at(sizes, reads.levels, reads.interpolation)
+    else:
+        near = neighbours(sizes, reads.num_points, reads.interpolation)
+    rank = np.stack([near.lower, near.upper], axis=-1).reshape(-1)
+    weight = np.stack([near.lower_weight, near.upper_weight], axis=-1).reshape(-1)
+    row, point = np.indices(near.lower.shape).repeat(2, axis=-1).reshape(2, -1)
+    present = weight != 0  # zero times infinity is nothing
+    return row[present], rank[present], point[present], weight[present]
+
+
+def _starts(sorted_index: np.ndarray, size: int) -> np.ndarray:
+    counts = np.bincount(sorted_index, minlength=size)
+    return np.concatenate([[0], np.cumsum(counts)])
+
+
+class _Kept:
+    """Results by key, up to a number of bytes: for the backward pass and later steps,
+    which want what an earlier one has made."""
+
+    def __init__(self) -> None:
+        self._entries: OrderedDict = OrderedDict()
+        self._lock = Lock()
+        self.num_bytes = 0
+
+    def get(self, key: tuple):
+        with self._lock:
+            if key in self._entries:
+                self._entries.move_to_end(key)
+            return self._entries.get(key)
+
+    def add(self, key: tuple, rows_and_terms: tuple) -> None:
+        num_bytes = _num_bytes(rows_and_terms)
+        with self._lock:
+            if key in self._entries or num_bytes > _KEPT_BYTES // 2:
+                return
+            self._entries[key] = rows_and_terms
+            self.num_bytes += num_bytes
+            while self.num_bytes > _KEPT_BYTES:
+                _, dropped = self._entries.popitem(last=False)
+                self.num_bytes -= _num_bytes(dropped)
+
+
+_kept = _Kept()
+
+
+def _forget() -> None:
+    global _kept
+    _kept = _Kept()
+
+
+# The lock may be held by a thread that does not survive a fork.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
+
+
+def _num_bytes(rows_and_terms: tuple) -> int:
+    rows, terms = rows_and_terms
+    return 256 + rows.nbytes + sum(array.nbytes for array in terms)
+
+
+def _rows_and_terms(
+    sizes: np.ndarray, largest: int, reads: Reads
+) -> tuple[np.ndarray, Terms]:
+    """The terms of the sizes that occur, and the row of each set in them."""
+    num_rows = 1 << max(0, largest - 1).bit_length()
+    if num_rows <= _TABLE_ROWS and num_rows * reads.num_reads <= _TABLE_ENTRIES:
+        found = _kept.get((num_rows, reads))
+        if found is None:
+            table = np.arange(1, num_rows + 1)
+            found = table, make_terms(table, reads)
+            _kept.add((num_rows, reads), found)
+        return sizes - 1, found[1]
+    distinct, rows = np.unique(np.maximum(sizes, 1), return_inverse=True)
+    key = (distinct.tobytes(), reads)
+    found = _kept.get(key)
+    if found is None:
+        found = distinct, make_terms(distinct, reads)
+        _kept.add(key, found)
+    return rows, found[1]
