@@ -1,12 +1,17 @@
+import contextlib
+
 import torch
 from torch import Tensor
 from torch.nn import Module, Parameter
 from torch_geometric.nn import Linear
-from torch_geometric.nn.aggr import Aggregation
 from torch_geometric.nn.inits import reset
-from torch_geometric.utils import index_sort, scatter
+from torch_geometric.utils import scatter
 
-from gswe_pyg.ops import segment_quantile
+from gswe_pyg._checks import norm_order, one_of, positive_int
+from gswe_pyg.aggr.l_moments import l_moment_weights
+from gswe_pyg.aggr.segments import SegmentAggregation, elements_first, sort_by_set
+from gswe_pyg.distance import power_mean
+from gswe_pyg.ops import segment_heads, segment_quantile
 from gswe_pyg.ops.interpolation import INTERPOLATIONS
 from gswe_pyg.slicers import make_slicer
 
@@ -17,7 +22,7 @@ REFERENCES = ("input", "slice")
 REFERENCE_STD = 0.1
 
 
-class GSWEAggregation(Aggregation):
+class GSWEAggregation(SegmentAggregation):
     r"""The Generalized Sliced-Wasserstein Embedding from the `"Set Representation
     Learning with Generalized Sliced-Wasserstein Embeddings"
     <https://arxiv.org/abs/2103.03892>`_ paper
@@ -29,109 +34,180 @@ class GSWEAggregation(Aggregation):
     where :math:`g_1, \dots, g_L` are slices, :math:`F^{-1}` denotes the quantile
     function of a slice of the set, and :math:`g_l(\mathcal{Z}_k)_{(m)}` the
     :math:`m`-th smallest value of that slice of the reference set :math:`\mathcal{Z}_k`
-    of :math:`M` learned points. The Euclidean distance of two embeddings is, up to
-    scale, the generalised sliced-Wasserstein distance of the sets
-    (:meth:`distance`).
+    of :math:`M` learned points. There are two uses:
+
+    * **A readout** in place of mean pooling, with :obj:`heads`: :math:`H` learned
+      weight vectors per slice combine its :math:`M` quantiles :math:`Q`
+
+      .. math::
+          \phi(\mathcal{X})_{h, l} = \sum_{m} w_{h, l, m} \, Q_{l, m}(\mathcal{X}).
+
+      They start as L-moments: the first head is the mean, the next ones are spread,
+      skewness and tails. With :obj:`heads=1` the readout starts as
+      :meth:`~torch_geometric.nn.pool.global_mean_pool`, has the same width, and learns
+      to look at the median, the maximum or the spread from there.
+    * **An embedding**, without :obj:`heads`: the Euclidean distance of two vectors is,
+      up to scale, the generalised sliced-Wasserstein distance of the sets, exactly for
+      some sizes and approximately for others (:meth:`distance`).
 
     An empty set is mapped to zero, as the reference itself is.
 
     Args:
         in_channels (int): The number of features of an element.
-        num_slices (int): The number of slices :math:`L`.
-        num_points (int): The number of points :math:`M` of a reference set.
+        num_slices (int, optional): The number of slices :math:`L`. By default as many
+            as :obj:`in_channels`. (default: :obj:`None`)
+        num_points (int, optional): The number of points :math:`M` at which the
+            quantile function of a slice is read. (default: :obj:`8`)
         num_references (int, optional): The number of reference sets :math:`K`, whose
-            embeddings are concatenated. (default: :obj:`1`)
+            embeddings are concatenated. References of one size are subtracted from the
+            same quantiles, so these are shifted copies of each other.
+            (default: :obj:`1`)
         slicer (str or torch.nn.Module, optional): The slices: :obj:`"linear"`
             (directions of unit length), :obj:`"mlp"` (a perceptron, where slices should
             bend freely), :obj:`"polynomial"` (of degree three, for few features),
             :obj:`"identity"` (the features themselves, behind a network that ends in
             slices), or any module from :math:`(N, \mathrm{in\_channels})` to
-            :math:`(N, L)`. (default: :obj:`"linear"`)
+            :math:`(N, L)`. By default :obj:`"identity"` with :obj:`heads`, unless
+            :obj:`num_slices` differs from :obj:`in_channels`, and :obj:`"linear"`
+            otherwise. (default: :obj:`None`)
         interpolation (str, optional): How a set of another size than :math:`M` is read
             at the ranks of the reference: :obj:`"linear"` (smooth in all sizes),
             :obj:`"step"` (the optimal transport map itself), :obj:`"barycentric"` (the
             mean over the mass sent to each point: no element is ever ignored, and
             :math:`M = 1` is mean pooling) or :obj:`"pswe"` (the grid of the authors'
-            later code). See :meth:`gswe_pyg.ops.segment_quantile`.
-            (default: :obj:`"linear"`)
+            later code). See :meth:`gswe_pyg.ops.segment_quantile`. By default
+            :obj:`"barycentric"` with :obj:`heads` and :obj:`"linear"` otherwise.
+            (default: :obj:`None`)
         reference (str, optional): The reference sets are learned as elements and
-            sliced (:obj:`"input"`), or learned as slices (:obj:`"slice"`), which has
-            more freedom and skips the slicer. (default: :obj:`"input"`)
+            sliced (:obj:`"input"`), learned as slices (:obj:`"slice"`), which has
+            more freedom and skips the slicer, or left out (:obj:`None`). The reference
+            is a constant that is subtracted from all embeddings: it matters for inner
+            products and for the distance to the origin, while a layer with a bias
+            absorbs it. By default (:obj:`"auto"`) it is left out with :obj:`heads` and
+            :obj:`"input"` otherwise. (default: :obj:`"auto"`)
         out_channels (int, optional): If given, the embedding is projected linearly to
-            this width, e.g., to take the place of mean pooling. The projection has no
-            bias: an empty set stays zero. (default: :obj:`None`)
+            this width. The projection has no bias: an empty set stays zero.
+            (default: :obj:`None`)
         encode_size (bool, optional): If set to :obj:`True`, appends the logarithm of
             the number of elements (or of their total weight, zero for an empty set), to
             which the embedding is blind otherwise. (default: :obj:`False`)
+        heads (int, optional): The number :math:`H \le M` of learned combinations of the
+            quantiles of each slice. By default the quantiles themselves are returned.
+            (default: :obj:`None`)
+        extremes (bool, optional): If set to :obj:`True`, the minimum and the maximum of
+            each slice are read, too: :math:`R = M + 2` in place of :math:`M`. Heads
+            start with weight zero for them. The distance leaves them out.
+            (default: :obj:`False`)
+        device (torch.device, optional): The device of the parameters.
+            (default: :obj:`None`)
 
     Shapes:
         - **input:** elements :math:`(*, N, \mathrm{in\_channels})`, index :math:`(N)`
-          or ptr :math:`(B + 1)`, weight :math:`(N)` *(optional)*
-        - **output:** :math:`(*, B, K \cdot L \cdot M)`, one more channel with
-          :obj:`encode_size`, or :math:`(*, B, \mathrm{out\_channels})`
+          or ptr :math:`(B + 1)`, weight :math:`(N)` *(optional)*. A dense tensor
+          :math:`(B, N, \mathrm{in\_channels})` without index is :math:`B` times one
+          set, and gives :math:`(B, 1, *)`: if some of its elements are padding, pass
+          :obj:`x[mask]` and the index of each element instead.
+        - **output:** :math:`(*, B, H \cdot L)` with heads and :math:`(*, B, K \cdot L
+          \cdot R)` without, one more channel with :obj:`encode_size`, or :math:`(*, B,
+          \mathrm{out\_channels})`
 
     Example:
-        >>> readout = GSWEAggregation(64, num_slices=16, num_points=8)
         >>> x, batch = torch.randn(10, 64), torch.tensor([0] * 4 + [1] * 6)
+        >>> readout = GSWEAggregation(64, heads=1)
         >>> readout(x, batch).shape
+        torch.Size([2, 64])
+        >>> embedding = GSWEAggregation(64, num_slices=16, num_points=8)
+        >>> embedding(x, batch).shape
         torch.Size([2, 128])
     """
 
     def __init__(
         self,
         in_channels: int,
-        num_slices: int,
-        num_points: int,
+        num_slices: int | None = None,
+        num_points: int = 8,
         num_references: int = 1,
-        slicer: str | Module = "linear",
-        interpolation: str = "linear",
-        reference: str = "input",
+        slicer: str | Module | None = None,
+        interpolation: str | None = None,
+        reference: str | None = "auto",
         out_channels: int | None = None,
         encode_size: bool = False,
+        heads: int | None = None,
+        extremes: bool = False,
+        device: torch.device | str | None = None,
     ) -> None:
         super().__init__()
-        for argument, value in {
-            "in_channels": in_channels,
-            "num_slices": num_slices,
-            "num_points": num_points,
-            "num_references": num_references,
-            "out_channels": 1 if out_channels is None else out_channels,
-        }.items():
-            if not isinstance(value, int) or value < 1:
-                raise ValueError(
-                    f"'{argument}' must be a positive integer (got {value})"
-                )
-        if interpolation not in INTERPOLATIONS:
-            raise ValueError(
-                f"'interpolation' must be one of {list(INTERPOLATIONS)} (got "
-                f"{interpolation!r})"
-            )
-        if reference not in REFERENCES:
-            raise ValueError(
-                f"'reference' must be one of {list(REFERENCES)} (got {reference!r})"
-            )
+        in_channels = positive_int("in_channels", in_channels)
+        if num_slices is None:
+            num_slices = getattr(slicer, "num_slices", in_channels)
+        if slicer is None:
+            is_same = heads is not None and num_slices == in_channels
+            slicer = "identity" if is_same else "linear"
+        if interpolation is None:
+            interpolation = "linear" if heads is None else "barycentric"
+        if reference == "auto":
+            reference = "input" if heads is None else None
         self.in_channels = in_channels
-        self.num_slices = num_slices
-        self.num_points = num_points
-        self.num_references = num_references
-        self.interpolation = interpolation
+        self.num_slices = num_slices = positive_int("num_slices", num_slices)
+        self.num_points = num_points = positive_int("num_points", num_points)
+        self.num_references = positive_int("num_references", num_references)
+        self.interpolation = one_of("interpolation", interpolation, INTERPOLATIONS)
+        if reference is not None:
+            one_of("reference", reference, REFERENCES)
         self.reference = reference
+        if out_channels is not None:
+            out_channels = positive_int("out_channels", out_channels)
         self.out_channels = out_channels
         self.encode_size = encode_size
+        if heads is not None:
+            heads = positive_int("heads", heads)
+        self.heads = heads
+        self.extremes = extremes
+        if num_references > 1 and (reference is None or heads is not None):
+            cause = "'reference' is None" if heads is None else "'heads' is given"
+            raise ValueError(
+                f"'num_references' must be 1 where {cause} (got {num_references}): "
+                f"further references would only be shifted copies"
+            )
+        if heads is not None and heads > num_points:
+            raise ValueError(
+                f"'heads' must not exceed 'num_points' (got {heads} and {num_points}): "
+                f"set 'num_points={heads}' or more"
+            )
 
-        self.slicer = make_slicer(slicer, in_channels, num_slices)
-        width = in_channels if reference == "input" else num_slices
-        self.points = Parameter(torch.empty(num_references, num_points, width))
-        self.lin = None
-        if out_channels is not None:
-            self.lin = Linear(self.embedding_channels, out_channels, bias=False)
-        self._reset_own_parameters()  # a slicer that was given may have been trained
+        with contextlib.nullcontext() if device is None else torch.device(device):
+            self.slicer = make_slicer(slicer, in_channels, num_slices)
+            self.register_parameter("points", None)
+            self.register_parameter("head_weight", None)
+            self.lin = None
+            if reference is not None:
+                width = in_channels if reference == "input" else num_slices
+                self.points = Parameter(torch.empty(num_references, num_points, width))
+            if heads is not None:
+                shape = (heads, num_slices, self.num_reads)
+                self.head_weight = Parameter(torch.empty(shape))
+            if out_channels is not None:
+                self.lin = Linear(self.embedding_channels, out_channels, bias=False)
+            self._reset_own_parameters()  # a given slicer may have been trained
+
+    @property
+    def num_reads(self) -> int:
+        r"""How many numbers are read from a slice: its points and extremes."""
+        return self.num_points + 2 * self.extremes
 
     @property
     def embedding_channels(self) -> int:
         r"""The width of the embedding before any projection."""
-        channels = self.num_references * self.num_slices * self.num_points
+        if self.heads is not None:
+            channels = self.heads * self.num_slices
+        else:
+            channels = self.num_references * self.num_slices * self.num_reads
         return channels + int(self.encode_size)
+
+    @property
+    def num_channels(self) -> int:
+        r"""The width of the output."""
+        return self.out_channels or self.embedding_channels
 
     def reset_parameters(self) -> None:
         r"""Resets all learnable parameters of the module."""
@@ -139,7 +215,13 @@ class GSWEAggregation(Aggregation):
         self._reset_own_parameters()
 
     def _reset_own_parameters(self) -> None:
-        torch.nn.init.normal_(self.points, std=REFERENCE_STD)
+        if self.points is not None:
+            torch.nn.init.normal_(self.points, std=REFERENCE_STD)
+        if self.head_weight is not None:
+            weights = torch.from_numpy(l_moment_weights(self.heads, self.num_points))
+            with torch.no_grad():
+                self.head_weight.zero_()
+                self.head_weight[..., : self.num_points] = weights[:, None]
         if self.lin is not None:
             self.lin.reset_parameters()
 
@@ -170,29 +252,59 @@ class GSWEAggregation(Aggregation):
                 count, an attention or a sampling weight. Only its share of the total of
                 the set matters. (default: :obj:`None`)
         """
-        x = self._elements_first(x, dim)
-        x, ptr, weight = _sort_by_set(x, index, ptr, dim_size, weight)
+        x = elements_first(x, dim, self.in_channels)
+        self._check_dtype(x)
+        x, ptr, weight = sort_by_set(x, index, ptr, dim_size, weight)
 
-        num_columns = x.shape[1:-1].numel() * self.num_slices
-        slices = self._slice(x.flatten(end_dim=-2)).reshape(x.shape[0], num_columns)
-        out = segment_quantile(slices, ptr, self.num_points, self.interpolation, weight)
-        # [B, *, 1, L, M] against [K, L, M].
-        shape = (*x.shape[1:-1], 1, self.num_slices, self.num_points)
-        out = out.view(out.shape[0], *shape) - self._sorted_reference()
-        out = out.flatten(start_dim=-3)
-        is_empty = ptr[1:] == ptr[:-1]
-        # Where it is cheap to look, batches without empty sets, the rule, go without.
-        looks = ptr.device.type == "cpu" and not torch.compiler.is_compiling()
-        if not looks or bool(is_empty.any()):
-            out = out.masked_fill(is_empty.view(-1, *[1] * (out.dim() - 1)), 0)
-
+        between = x.shape[1:-1]  # of the elements and the features
+        slices = self._slice(x.flatten(end_dim=-2) if between else x)
+        if between:
+            slices = slices.view(x.shape[0], between.numel() * self.num_slices)
+        read = self._read_quantiles if self.heads is None else self._read_heads
+        out = read(slices, ptr, weight, between)
+        if self.reference is not None:
+            out = _fill_empty(out, ptr)
         if self.encode_size:
             size = _log_size(ptr, weight, out.dtype).to(out.dtype)
             size = size.view(-1, *[1] * (out.dim() - 1)).expand(*out.shape[:-1], 1)
             out = torch.cat([out, size], dim=-1)
         if self.lin is not None:
             out = self.lin(out)
-        return out.movedim(0, dim)
+        return out.movedim(0, dim) if between else out
+
+    def _read_quantiles(
+        self, slices: Tensor, ptr: Tensor, weight: Tensor | None, between: torch.Size
+    ) -> Tensor:
+        """The embeddings ``[B, *, K * L * R]``."""
+        out = segment_quantile(
+            slices, ptr, self.num_points, self.interpolation, weight, self.extremes
+        )
+        out = out.view(out.shape[0], *between, 1, self.num_slices, self.num_reads)
+        if self.reference is not None:
+            out = out - self._sorted_reference()
+        return out.flatten(start_dim=-3)
+
+    def _read_heads(
+        self, slices: Tensor, ptr: Tensor, weight: Tensor | None, between: torch.Size
+    ) -> Tensor:
+        """The combinations ``[B, *, H * L]``."""
+        head_weight = self.head_weight.repeat(1, between.numel(), 1)
+        out = segment_heads(
+            slices,
+            ptr,
+            head_weight if between else self.head_weight,
+            self.num_points,
+            self.interpolation,
+            weight,
+            self.extremes,
+        )
+        out = out.view(out.shape[0], self.heads, *between, self.num_slices)
+        if self.reference is not None:
+            reference = torch.einsum(
+                "hlr,lr->hl", self.head_weight, self._sorted_reference()[0]
+            )
+            out = out - reference.view(self.heads, *[1] * len(between), -1)
+        return out.movedim(1, -2).flatten(start_dim=-2)
 
     def distance(self, a: Tensor, b: Tensor, p: float = 2.0) -> Tensor:
         r"""The generalised sliced-Wasserstein distance of two sets
@@ -204,8 +316,8 @@ class GSWEAggregation(Aggregation):
 
         from their embeddings. It is the exact distance wherever the interpolation
         represents both sets exactly: for :obj:`"step"` and :obj:`"barycentric"`, if
-        their sizes divide :math:`M`. For sets of any sizes, see
-        :meth:`gswe_pyg.gsw_distance`.
+        their sizes divide :math:`M`. For other sizes it is an approximation, the better
+        the more points there are; :meth:`gswe_pyg.gsw_distance` is exact for all.
 
         Args:
             a (torch.Tensor): One embedding or a batch of them.
@@ -213,43 +325,42 @@ class GSWEAggregation(Aggregation):
             p (float, optional): The order of the distance. (default: :obj:`2.0`)
 
         Shapes:
-            - **input:** embeddings :math:`(*, K \cdot L \cdot M)` without projection
+            - **input:** embeddings :math:`(*, K \cdot L \cdot R)` without projection
             - **output:** distances :math:`(*)`
         """
-        if self.lin is not None:
-            raise ValueError(
-                "'distance' needs embeddings that are not projected: build the "
-                "aggregation without 'out_channels'"
-            )
-        if p < 1:
-            raise ValueError(f"'p' must be at least 1 (got {p})")
+        for argument, is_given in (
+            ("out_channels", self.out_channels is not None),
+            ("heads", self.heads is not None),
+        ):
+            if is_given:
+                raise ValueError(
+                    f"'distance' needs the embedding itself: build the aggregation "
+                    f"without '{argument}'"
+                )
         for argument, value in (("a", a), ("b", b)):
             if value.dim() == 0 or value.shape[-1] != self.embedding_channels:
                 raise ValueError(
                     f"'{argument}' must be an embedding with {self.embedding_channels} "
                     f"channels (got shape {list(value.shape)})"
                 )
-        channels = self.embedding_channels - int(self.encode_size)
-        norm = torch.linalg.vector_norm((a - b)[..., :channels], ord=p, dim=-1)
-        return norm / channels ** (1 / p)
+        difference = a - b
+        if self.encode_size:
+            difference = difference[..., :-1]
+        if self.extremes:
+            difference = difference.unflatten(-1, (-1, self.num_reads))
+            difference = difference[..., : self.num_points].flatten(start_dim=-2)
+        return power_mean(difference, norm_order(p))
 
-    def _elements_first(self, x: Tensor, dim: int) -> Tensor:
-        if x.dim() < 2 or x.shape[-1] != self.in_channels:
+    def _check_dtype(self, x: Tensor) -> None:
+        parameter = self.points if self.head_weight is None else self.head_weight
+        if parameter is None:
+            parameter = next(self.slicer.parameters(), x)
+        if x.dtype != parameter.dtype and not torch.is_autocast_enabled(x.device.type):
             raise ValueError(
-                f"'x' must be of shape [*, num_elements, {self.in_channels}], since "
-                f"'in_channels' is {self.in_channels} (got {list(x.shape)})"
+                f"'x' must have the dtype of the readout, {parameter.dtype} (got "
+                f"{x.dtype}): convert one of them, 'x.to({parameter.dtype})' or "
+                f"'readout.to({x.dtype})', or use 'torch.autocast'"
             )
-        if not x.is_floating_point():
-            raise ValueError(
-                f"'x' must be a floating point tensor (got {x.dtype}): convert it by "
-                f"'x.float()'"
-            )
-        if dim % x.dim() == x.dim() - 1:
-            raise ValueError(
-                f"'dim' must not be the dimension of the features (got {dim} for 'x' "
-                f"of shape {list(x.shape)})"
-            )
-        return x.movedim(dim, 0)
 
     def _slice(self, x: Tensor) -> Tensor:
         slices = self.slicer(x)
@@ -262,72 +373,48 @@ class GSWEAggregation(Aggregation):
         return slices
 
     def _sorted_reference(self) -> Tensor:
-        """The reference slices ``[K, L, M]``, ascending."""
+        """The reference slices ``[K, L, R]``, ascending, before its extremes."""
         points = self.points
         if self.reference == "input":
             points = self._slice(points.flatten(end_dim=1))
         points = points.view(self.num_references, self.num_points, self.num_slices)
-        return points.mT.sort(dim=-1).values
+        points = points.mT.sort(dim=-1).values
+        if self.extremes:
+            points = torch.cat([points, points[..., :1], points[..., -1:]], dim=-1)
+        return points
 
     def __repr__(self) -> str:
-        return (
-            f"{self.__class__.__name__}({self.in_channels}, "
-            f"num_slices={self.num_slices}, num_points={self.num_points}, "
-            f"num_references={self.num_references}, slicer={self.slicer}, "
-            f"interpolation='{self.interpolation}', reference='{self.reference}', "
-            f"out_channels={self.out_channels}, encode_size={self.encode_size})"
-        )
+        options = [
+            str(self.in_channels),
+            f"num_slices={self.num_slices}",
+            f"num_points={self.num_points}",
+            f"slicer={self.slicer}",
+            f"interpolation='{self.interpolation}'",
+            f"reference={self.reference!r}",
+        ]
+        defaults = {
+            "num_references": 1,
+            "out_channels": None,
+            "encode_size": False,
+            "heads": None,
+            "extremes": False,
+        }
+        options += [
+            f"{name}={getattr(self, name)}"
+            for name, default in defaults.items()
+            if getattr(self, name) != default
+        ]
+        return f"{self.__class__.__name__}({', '.join(options)})"
 
 
-def _sort_by_set(
-    x: Tensor,
-    index: Tensor | None,
-    ptr: Tensor | None,
-    dim_size: int | None,
-    weight: Tensor | None,
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Brings the elements of each set together; returns them with their boundaries."""
-    num_elements = x.shape[0]
-    if weight is not None and weight.shape != (num_elements,):
-        raise ValueError(
-            f"'weight' must have one entry for each of the {num_elements} elements "
-            f"(got shape {list(weight.shape)})"
-        )
-    if ptr is not None:
-        return x, ptr, weight
-    if index is None:
-        raise ValueError("One of 'index' and 'ptr' must be given")
-    if index.dtype not in (torch.int64, torch.int32):
-        raise ValueError(
-            f"'index' must be an integer tensor (got {index.dtype}): convert it by "
-            f"'index.long()'"
-        )
-    if index.shape != (num_elements,):
-        raise ValueError(
-            f"'index' must have one entry for each of the {num_elements} elements (got "
-            f"shape {list(index.shape)})"
-        )
-    index = index.long()
-    # While compiling, values are unknown: sort in any case.
-    if torch.compiler.is_compiling() or bool((index[1:] < index[:-1]).any()):
-        index, order = index_sort(index, max_value=dim_size, stable=True)
-        x = x.index_select(0, order)
-        weight = None if weight is None else weight.index_select(0, order)
-    if dim_size is None:
-        dim_size = int(index[-1]) + 1 if num_elements > 0 else 0
-    if torch.compiler.is_compiling():
-        torch._check(dim_size >= 0)  # may come from the values of 'index'
-    elif num_elements > 0:
-        smallest, largest = index[0].item(), index[-1].item()
-        if smallest < 0:
-            raise ValueError(f"'index' must not be negative (got {smallest})")
-        if largest >= dim_size:
-            raise ValueError(
-                f"'dim_size' must exceed the largest 'index' (got {dim_size} and "
-                f"{largest}): pass at least {largest + 1}"
-            )
-    sets = torch.arange(dim_size + 1, device=index.device)
-    return x, torch.searchsorted(index, sets), weight
+def _fill_empty(out: Tensor, ptr: Tensor) -> Tensor:
+    """Zeros for empty sets, from which a reference was subtracted."""
+    is_empty = ptr[1:] == ptr[:-1]
+    # Where it is cheap to look, batches without empty sets, the rule, go without.
+    looks = ptr.device.type == "cpu" and not torch.compiler.is_compiling()
+    if looks and not bool(is_empty.any()):
+        return out
+    return out.masked_fill(is_empty.view(-1, *[1] * (out.dim() - 1)), 0)
 
 
 def _log_size(ptr: Tensor, weight: Tensor | None, dtype: torch.dtype) -> Tensor:
@@ -335,8 +422,12 @@ def _log_size(ptr: Tensor, weight: Tensor | None, dtype: torch.dtype) -> Tensor:
     dtype = torch.promote_types(dtype, torch.float)  # half precision cannot count
     if weight is None:
         return size.clamp(min=1).to(dtype).log()
+    dtype = torch.promote_types(dtype, weight.dtype)
     sets = torch.arange(size.numel(), device=ptr.device)
     index = sets.repeat_interleave(size, output_size=weight.numel())
     weight = weight.to(dtype)
-    total = scatter(weight, index, dim=0, dim_size=size.numel(), reduce="sum")
-    return total.masked_fill(size == 0, 1).log()
+    # In units of the largest weight of the set: their sum must not overflow.
+    largest = scatter(weight.detach(), index, 0, size.numel(), reduce="max")
+    largest = largest.masked_fill(largest == 0, 1)
+    total = scatter(weight / largest[index], index, 0, size.numel(), reduce="sum")
+    return total.masked_fill(size == 0, 1).log() + largest.log()

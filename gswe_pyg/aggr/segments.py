@@ -1,0 +1,168 @@
+"""What all aggregations that sort share: their input, checked and brought together."""
+
+import sys
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.nn import MessagePassing
+from torch_geometric.nn.aggr import Aggregation
+from torch_geometric.utils import index_sort
+
+
+class SegmentAggregation(Aggregation):
+    """An aggregation over the rows between boundaries, with errors that name the
+    argument and the fix."""
+
+    in_channels: int | None = None
+
+    @property
+    def num_channels(self) -> int | None:
+        """The width of the output, where it does not depend on the input."""
+        return None
+
+    def __call__(
+        self,
+        x: Tensor,
+        index: Tensor | None = None,
+        ptr: Tensor | None = None,
+        dim_size: int | None = None,
+        dim: int = -2,
+        **kwargs: Any,
+    ) -> Tensor:
+        _check_types(x, index, ptr, kwargs)
+        if self.num_channels != self.in_channels and not torch.compiler.is_compiling():
+            self._check_layer(sys._getframe(1).f_locals.get("self"))
+        if index is None and ptr is None:  # one set
+            ptr = torch.arange(2, device=x.device) * x.shape[dim]
+        # Not PyG's own call, which looks for the largest index once more.
+        return torch.nn.Module.__call__(
+            self, x, index=index, ptr=ptr, dim_size=dim_size, dim=dim, **kwargs
+        )
+
+    def _check_layer(self, layer: Any) -> None:
+        """Raises an error for a layer whose next weights expect another width, which
+        would fail in a matrix product."""
+        if not isinstance(layer, MessagePassing):
+            return
+        for name in ("lin_l", "lin_rel"):
+            expected = getattr(getattr(layer, name, None), "in_channels", None)
+            is_alone = getattr(layer, "aggr_module", None) is self
+            if is_alone and expected not in (None, -1, self.num_channels):
+                raise ValueError(
+                    f"'{type(layer).__name__}' expects {expected} channels of its "
+                    f"aggregation (got {self.num_channels} from {self}): set "
+                    f"'out_channels={expected}', or 'heads=1' to keep the width"
+                )
+
+
+def _check_types(x: Any, index: Any, ptr: Any, kwargs: dict[str, Any]) -> None:
+    if not isinstance(x, Tensor):
+        fix = "convert it by 'torch.as_tensor(x)'"
+        if hasattr(x, "edge_index") or hasattr(x, "num_nodes"):
+            fix = "pass 'data.x' and 'data.batch'"
+        elif isinstance(x, list | tuple):
+            fix = (
+                "concatenate sets by 'torch.cat(x)', and say by 'index' which set each "
+                "element belongs to"
+            )
+        raise TypeError(f"'x' must be a tensor (got {_name(x)}): {fix}")
+    for argument, value in (("index", index), ("ptr", ptr)):
+        if value is None or isinstance(value, Tensor):
+            continue
+        fix = f"convert it by 'torch.as_tensor({argument})'"
+        if argument == "ptr" and isinstance(value, int):
+            fix = f"for the number of graphs, write 'dim_size={value}'"
+        raise TypeError(f"'{argument}' must be a tensor (got {_name(value)}): {fix}")
+    if "size" in kwargs:
+        raise TypeError(
+            f"There is no argument 'size' (got {kwargs['size']}): for the number of "
+            f"graphs, write 'dim_size={kwargs['size']}'"
+        )
+
+
+def _name(value: Any) -> str:
+    kind = type(value)
+    return (
+        kind.__name__
+        if kind.__module__ == "builtins"
+        else f"{kind.__module__}.{kind.__name__}"
+    )
+
+
+def elements_first(x: Tensor, dim: int, in_channels: int | None = None) -> Tensor:
+    """Moves the dimension of the elements to the front."""
+    if x.dim() < 2 or (in_channels is not None and x.shape[-1] != in_channels):
+        width = "num_channels" if in_channels is None else in_channels
+        since = "" if in_channels is None else f", since 'in_channels' is {in_channels}"
+        raise ValueError(
+            f"'x' must be of shape [*, num_elements, {width}]{since} (got "
+            f"{list(x.shape)})"
+        )
+    if not x.is_floating_point():
+        raise ValueError(
+            f"'x' must be a floating point tensor (got {x.dtype}): convert it by "
+            f"'x.float()'"
+        )
+    if not -x.dim() <= dim < x.dim() or dim % x.dim() == x.dim() - 1:
+        raise ValueError(
+            f"'dim' must be a dimension of 'x' other than that of the features (got "
+            f"{dim} for 'x' of shape {list(x.shape)})"
+        )
+    return x if dim % x.dim() == 0 else x.movedim(dim, 0)
+
+
+def sort_by_set(
+    x: Tensor,
+    index: Tensor | None,
+    ptr: Tensor | None,
+    dim_size: int | None,
+    weight: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Brings the elements of each set together; returns them with their boundaries."""
+    num_elements = x.shape[0]
+    if weight is not None and weight.shape != (num_elements,):
+        raise ValueError(
+            f"'weight' must have one entry for each of the {num_elements} elements "
+            f"(got shape {list(weight.shape)})"
+        )
+    if ptr is not None:
+        if dim_size is not None and dim_size != ptr.numel() - 1:
+            raise ValueError(
+                f"'dim_size' must be the number of sets in 'ptr' (got {dim_size} and "
+                f"{ptr.numel() - 1}): leave it out"
+            )
+        return x, ptr, weight
+    if index is None:
+        raise ValueError("One of 'index' and 'ptr' must be given")
+    if index.dtype not in (torch.int64, torch.int32):
+        raise ValueError(
+            f"'index' must be an integer tensor (got {index.dtype}): convert it by "
+            f"'index.long()'"
+        )
+    if index.shape != (num_elements,):
+        raise ValueError(
+            f"'index' must have one entry for each of the {num_elements} elements (got "
+            f"shape {list(index.shape)})"
+        )
+    index = index.long()
+    # While compiling, values are unknown: sort in any case.
+    if torch.compiler.is_compiling() or bool((index[1:] < index[:-1]).any()):
+        index, order = index_sort(index, max_value=dim_size, stable=True)
+        x = x.index_select(0, order)
+        weight = None if weight is None else weight.index_select(0, order)
+    if dim_size is None:
+        dim_size = int(index[-1]) + 1 if num_elements > 0 else 0
+    if torch.compiler.is_compiling():
+        torch._check(dim_size >= 0)  # may come from the values of 'index'
+    elif num_elements > 0:
+        smallest, largest = index[0].item(), index[-1].item()
+        if smallest < 0:
+            raise ValueError(f"'index' must not be negative (got {smallest})")
+        if largest >= dim_size:
+            raise ValueError(
+                f"'dim_size' must exceed the largest 'index' (got {dim_size} and "
+                f"{largest}): pass at least {largest + 1}"
+            )
+    sets = torch.arange(dim_size + 1, device=index.device)
+    return x, torch.searchsorted(index, sets), weight
