@@ -11,6 +11,8 @@ from torch_geometric.nn.resolver import aggregation_resolver
 
 import gswe_pyg
 from gswe_pyg import GSWEAggregation
+from gswe_pyg.aggr import MedianAggregation, QuantileAggregation
+from gswe_pyg.resolver import REGISTERED
 
 OPTIONS = {"in_channels": 8, "num_slices": 6, "num_points": 4}
 
@@ -18,12 +20,15 @@ OPTIONS = {"in_channels": 8, "num_slices": 6, "num_points": 4}
 @pytest.fixture(autouse=True)
 def registered(monkeypatch):
     # What was there before comes back, so that no other test can rely on it.
-    monkeypatch.delattr(torch_geometric.nn.aggr, "GSWEAggregation", raising=False)
+    names = {kind.__name__ for kind in REGISTERED}
+    for name in names:
+        monkeypatch.delattr(torch_geometric.nn.aggr, name, raising=False)
     before = set(vars(torch_geometric.nn.aggr))
     gswe_pyg.register()
     yield
-    assert set(vars(torch_geometric.nn.aggr)) - before == {"GSWEAggregation"}
-    del torch_geometric.nn.aggr.GSWEAggregation
+    assert set(vars(torch_geometric.nn.aggr)) - before == names
+    for name in names:
+        delattr(torch_geometric.nn.aggr, name)
 
 
 def edges() -> torch.Tensor:
@@ -64,6 +69,22 @@ def test_aggregation_resolver(name):
     aggr = aggregation_resolver(name, **OPTIONS, interpolation="barycentric")
     assert isinstance(aggr, GSWEAggregation)
     assert aggr.interpolation == "barycentric"
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "kind"),
+    [
+        ("fast_quantile", {"q": [0.2, 0.8]}, QuantileAggregation),
+        ("fast_median", {}, MedianAggregation),
+    ],
+)
+def test_quantiles(name, options, kind):
+    aggr = aggregation_resolver(name, **options)
+    assert isinstance(aggr, kind)
+    theirs = aggregation_resolver(name.removeprefix("fast_"), **options)
+    assert not isinstance(theirs, kind)
+    x, index = torch.randn(7, 8), torch.tensor([0, 0, 0, 2, 2, 3, 3])
+    torch.testing.assert_close(aggr(x, index), theirs(x, index))
 
 
 def test_sage_conv():

@@ -2,6 +2,14 @@
 
 from gswe_pyg.aggr.gswe import GSWEAggregation
 from gswe_pyg.aggr.pma import PMA
+from gswe_pyg.aggr.quantile import MedianAggregation, QuantileAggregation
 from gswe_pyg.aggr.repset import ApproxRepSet, RepSet
 
-__all__ = ["PMA", "ApproxRepSet", "GSWEAggregation", "RepSet"]
+__all__ = [
+    "PMA",
+    "ApproxRepSet",
+    "GSWEAggregation",
+    "MedianAggregation",
+    "QuantileAggregation",
+    "RepSet",
+]
