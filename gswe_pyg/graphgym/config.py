@@ -4,6 +4,7 @@ from torch_geometric.graphgym.config import cfg
 from torch_geometric.graphgym.register import register_config
 from yacs.config import CfgNode
 
+from gswe_pyg._checks import one_of, positive_int
 from gswe_pyg.aggr.gswe import REFERENCES
 from gswe_pyg.ops.interpolation import INTERPOLATIONS
 from gswe_pyg.slicers import SLICERS
@@ -11,7 +12,7 @@ from gswe_pyg.slicers import SLICERS
 CHOICES = {
     "slicer": SLICERS,
     "interpolation": INTERPOLATIONS,
-    "reference": REFERENCES,
+    "reference": ("auto", *REFERENCES),
 }
 
 
@@ -21,23 +22,30 @@ def add_gswe_config(cfg: CfgNode) -> None:
     """
     cfg.gswe = CfgNode()
 
+    # Number of learned combinations of the points of each slice; None for the points
+    # themselves.
+    cfg.gswe.heads = 1
+
+    # Whether minimum and maximum of each slice are read, too.
+    cfg.gswe.extremes = True
+
     # Number of slices; as many as gnn.dim_inner by default.
     cfg.gswe.slices = None
 
-    # Number of points of a reference set.
+    # Number of points at which a slice is read.
     cfg.gswe.points = 8
 
     # Number of reference sets.
     cfg.gswe.references = 1
 
     # Slicer: linear, mlp, polynomial, identity
-    cfg.gswe.slicer = "linear"
+    cfg.gswe.slicer = None
 
     # Interpolation: linear, step, barycentric, pswe
-    cfg.gswe.interpolation = "linear"
+    cfg.gswe.interpolation = None
 
-    # Space of the reference sets: input, slice
-    cfg.gswe.reference = "input"
+    # Space of the reference sets: input, slice; None for no reference
+    cfg.gswe.reference = "auto"
 
     # Width that the embedding is projected to; not projected by default.
     cfg.gswe.out_channels = None
@@ -48,34 +56,34 @@ def add_gswe_config(cfg: CfgNode) -> None:
 
 def aggregation_options(cfg: CfgNode, in_channels: int) -> dict[str, Any]:
     """The arguments of the aggregation; errors are in terms of the config."""
-    group = cfg.gswe
-    slices = in_channels if group.slices is None else group.slices
-    counts = {
-        "slices": slices,
-        "points": group.points,
-        "references": group.references,
-    }
-    if group.out_channels is not None:
-        counts["out_channels"] = group.out_channels
-    for key, value in counts.items():
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise ValueError(
-                f"'gswe.{key}' must be a positive integer (got {value!r} in the config)"
-            )
+    group, where = cfg.gswe, "in the config"
+    for key in ("points", "references", "slices", "heads", "out_channels"):
+        if group[key] is not None or key in ("points", "references"):
+            positive_int(f"gswe.{key}", group[key], where)
     for key, allowed in CHOICES.items():
-        if group[key] not in allowed:
-            raise ValueError(
-                f"'gswe.{key}' must be one of {list(allowed)} (got {group[key]!r} in "
-                f"the config)"
-            )
-    if group.slicer == "identity" and slices != in_channels:
+        if group[key] is not None:
+            one_of(f"gswe.{key}", group[key], allowed, where)
+    if group.slicer == "identity" and group.slices not in (None, in_channels):
         raise ValueError(
             f"'gswe.slicer: identity' needs 'gswe.slices' equal to 'gnn.dim_inner' "
-            f"(got {slices} and {in_channels} in the config): leave 'gswe.slices' out"
+            f"(got {group.slices} and {in_channels} in the config): leave "
+            f"'gswe.slices' out"
+        )
+    if group.heads is not None and group.heads > group.points:
+        raise ValueError(
+            f"'gswe.heads' must not exceed 'gswe.points' (got {group.heads} and "
+            f"{group.points} in the config)"
+        )
+    has_one = group.heads is not None or group.reference is None
+    if has_one and group.references > 1:
+        raise ValueError(
+            f"'gswe.references' must be 1 with 'gswe.heads' or without "
+            f"'gswe.reference' (got {group.references} in the config): set "
+            f"'gswe.heads: null' for the embedding with references"
         )
     return {
         "in_channels": in_channels,
-        "num_slices": slices,
+        "num_slices": group.slices,
         "num_points": group.points,
         "num_references": group.references,
         "slicer": group.slicer,
@@ -83,6 +91,8 @@ def aggregation_options(cfg: CfgNode, in_channels: int) -> dict[str, Any]:
         "reference": group.reference,
         "out_channels": group.out_channels,
         "encode_size": group.encode_size,
+        "heads": group.heads,
+        "extremes": group.extremes,
     }
 
 

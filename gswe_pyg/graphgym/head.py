@@ -31,10 +31,9 @@ class GSWEGraphHead(torch.nn.Module):
                 f"{cfg.dataset.task}' in the config): use 'dataset.task: graph'"
             )
         self.readout = GSWEAggregation(**aggregation_options(cfg, dim_in))
-        width = self.readout.out_channels or self.readout.embedding_channels
         self.layer_post_mp = MLP(
             new_layer_config(
-                width,
+                self.readout.num_channels,
                 dim_out,
                 cfg.gnn.layers_post_mp,
                 has_act=False,

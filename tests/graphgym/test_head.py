@@ -8,7 +8,6 @@ from torch_geometric.graphgym import register
 from torch_geometric.graphgym.config import assert_cfg, cfg, set_cfg
 from torch_geometric.graphgym.loss import compute_loss
 from torch_geometric.graphgym.model_builder import create_model
-from torch_geometric.nn import global_mean_pool
 
 import gswe_pyg.graphgym
 from gswe_pyg import GSWEAggregation
@@ -55,14 +54,26 @@ def test_one_line_changes_the_readout_and_nothing_else():
     stock = create_model(dim_in=NUM_FEATURES, dim_out=NUM_CLASSES)
     readout = ours.post_mp.readout
     assert isinstance(readout, GSWEAggregation)
-    assert (readout.in_channels, readout.num_slices, readout.num_points) == (16, 16, 8)
+    assert repr(readout) == repr(GSWEAggregation(16, heads=1, extremes=True))
     names = {name for name in ours.state_dict() if "readout" not in name}
     assert names == set(stock.state_dict())
     assert ours(batch())[0].shape == stock(batch())[0].shape == (3, NUM_CLASSES)
 
 
+def test_it_starts_as_mean_pooling():
+    ours = build().eval()
+    cfg.gnn.head, cfg.model.graph_pooling = "graph", "mean"
+    stock = create_model(dim_in=NUM_FEATURES, dim_out=NUM_CLASSES).eval()
+    stock.load_state_dict(
+        {key: value for key, value in ours.state_dict().items() if "readout" not in key}
+    )
+    torch.testing.assert_close(ours(batch())[0], stock(batch())[0])
+
+
 def test_the_group_sets_the_options_of_the_aggregation():
     readout = build(
+        heads=None,
+        extremes=True,
         slices=5,
         points=3,
         references=2,
@@ -75,6 +86,7 @@ def test_the_group_sets_the_options_of_the_aggregation():
     assert repr(readout) == repr(
         GSWEAggregation(
             16,
+            extremes=True,
             num_slices=5,
             num_points=3,
             num_references=2,
@@ -139,7 +151,7 @@ def test_the_initialisation_survives(slicer, monkeypatch):
 
 
 def test_directions_stay_orthogonal():
-    weight = build(slices=16).post_mp.readout.slicer.weight
+    weight = build(slicer="linear").post_mp.readout.slicer.weight
     torch.testing.assert_close(weight @ weight.mT, torch.eye(16))
 
 
@@ -153,16 +165,6 @@ def test_two_models_share_no_parameters():
     assert all(
         old.equal(new) for old, new in zip(before, second.parameters(), strict=True)
     )
-    assert not first.post_mp.readout.points.equal(second.post_mp.readout.points)
-
-
-def test_one_barycentric_point_is_mean_pooling():
-    model = build(points=1, slicer="identity", interpolation="barycentric").eval()
-    model.post_mp.readout.points.data.zero_()
-    data = batch()
-    embedded = model.mp(model.encoder(batch()))
-    means = global_mean_pool(embedded.x, data.batch)
-    torch.testing.assert_close(model(data)[0], model.post_mp.layer_post_mp(means))
 
 
 @pytest.mark.parametrize(
@@ -172,12 +174,15 @@ def test_one_barycentric_point_is_mean_pooling():
         ("slices", 2.5, "'gswe.slices' must be a positive integer .got 2.5"),
         ("slices", "many", "'gswe.slices' must be a positive integer .got 'many'"),
         ("slices", True, "'gswe.slices' must be a positive integer .got True"),
+        ("heads", 0, "'gswe.heads' must be a positive integer .got 0"),
+        ("heads", 9, "'gswe.heads' must not exceed 'gswe.points' .got 9 and 8"),
+        ("references", 2, "'gswe.references' must be 1 .* set 'gswe.heads: null'"),
         ("points", -1, "'gswe.points' must be a positive integer .got -1"),
         ("references", 0, "'gswe.references' must be a positive integer"),
         ("out_channels", 0, "'gswe.out_channels' must be a positive integer"),
         ("slicer", "linaer", "'gswe.slicer' must be one of .'linear', 'mlp'"),
         ("interpolation", "cubic", "'gswe.interpolation' must be one of .'linear'"),
-        ("reference", "output", "'gswe.reference' must be one of .'input', 'slice'"),
+        ("reference", "output", "'gswe.reference' must be one of .'auto', 'input'"),
         ("points", "many", "Type mismatch"),
         ("encode_size", 3, "Type mismatch"),
     ],
