@@ -6,6 +6,7 @@ import pkgutil
 import re
 import sys
 from pathlib import Path
+from types import ModuleType
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -54,8 +55,9 @@ def write_examples() -> None:
 
 
 def write_api() -> None:
-    """A section for each module with something that is not at the top already."""
-    sections = [_section("gswe_pyg", "Readout, distances, losses")]
+    """A section for each module, with what no section before it has."""
+    seen: list[object] = []
+    sections = [_section(gswe_pyg, "Readout, distances, losses", seen)]
     for module in pkgutil.iter_modules(gswe_pyg.__path__):
         name = f"gswe_pyg.{module.name}"
         if module.name.startswith("_"):
@@ -64,20 +66,28 @@ def write_api() -> None:
             found = importlib.import_module(name)
         except ImportError:  # of an extra that is not installed
             continue
-        public = getattr(found, "__all__", None) or [
-            key
-            for key, value in vars(found).items()
-            if not key.startswith("_") and getattr(value, "__module__", None) == name
-        ]
-        if not set(public) <= set(gswe_pyg.__all__):
-            sections.append(_section(name, name))
-    (GENERATED / "api.md").write_text("\n".join(sections))
+        sections.append(_section(found, name, seen))
+    (GENERATED / "api.md").write_text("\n".join(filter(None, sections)))
 
 
-def _section(name: str, title: str) -> str:
+def _section(module: ModuleType, title: str, seen: list[object]) -> str:
+    public = getattr(module, "__all__", None) or [
+        key
+        for key, value in vars(module).items()
+        if not key.startswith("_")
+        and getattr(value, "__module__", None) == module.__name__
+    ]
+    new = [
+        name
+        for name in public
+        if name != "__version__" and not any(getattr(module, name) is x for x in seen)
+    ]
+    seen += [getattr(module, name) for name in new]
+    if not new:
+        return ""
     return (
-        f"## {title}\n\n```{{eval-rst}}\n.. automodule:: {name}\n   :members:\n"
-        f"   :exclude-members: __version__\n```\n"
+        f"## {title}\n\n```{{eval-rst}}\n.. automodule:: {module.__name__}\n"
+        f"   :members: {', '.join(new)}\n```\n"
     )
 
 
