@@ -109,5 +109,11 @@ def test_citation_is_valid_yaml():
 def test_the_workflow_runs_what_we_run():
     yaml = pytest.importorskip("yaml")
     workflow = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())
-    steps = workflow["jobs"]["all"]["steps"]
-    assert steps[-1]["run"] == ".ci/run"
+    text = (ROOT / ".ci/run").read_text()
+    steps = set(re.search(r"^steps=\((.*)\)$", text, re.MULTILINE).group(1).split())
+    jobs = workflow["jobs"]
+    assert {"lint", "types", "tests", "docs", "package"} <= set(jobs)
+    run = {job for job in jobs if jobs[job]["steps"][-1]["run"] == f".ci/run {job}"}
+    # The tests run once more on other versions of Python.
+    assert run | {"tests", *jobs["more"]["strategy"]["matrix"]["step"]} == steps
+    assert all(f"\n{step}() {{" in text for step in steps)
