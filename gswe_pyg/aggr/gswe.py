@@ -218,7 +218,8 @@ class GSWEAggregation(SegmentAggregation):
         if self.points is not None:
             torch.nn.init.normal_(self.points, std=REFERENCE_STD)
         if self.head_weight is not None:
-            weights = torch.from_numpy(l_moment_weights(self.heads, self.num_points))
+            num_heads = self.head_weight.shape[0]
+            weights = torch.from_numpy(l_moment_weights(num_heads, self.num_points))
             with torch.no_grad():
                 self.head_weight.zero_()
                 self.head_weight[..., : self.num_points] = weights[:, None]
@@ -298,12 +299,13 @@ class GSWEAggregation(SegmentAggregation):
             weight,
             self.extremes,
         )
-        out = out.view(out.shape[0], self.heads, *between, self.num_slices)
+        num_heads = self.head_weight.shape[0]
+        out = out.view(out.shape[0], num_heads, *between, self.num_slices)
         if self.reference is not None:
             reference = torch.einsum(
                 "hlr,lr->hl", self.head_weight, self._sorted_reference()[0]
             )
-            out = out - reference.view(self.heads, *[1] * len(between), -1)
+            out = out - reference.view(num_heads, *[1] * len(between), -1)
         return out.movedim(1, -2).flatten(start_dim=-2)
 
     def distance(self, a: Tensor, b: Tensor, p: float = 2.0) -> Tensor:
@@ -374,7 +376,7 @@ class GSWEAggregation(SegmentAggregation):
 
     def _sorted_reference(self) -> Tensor:
         """The reference slices ``[K, L, R]``, ascending, before its extremes."""
-        points = self.points
+        points: Tensor = self.points
         if self.reference == "input":
             points = self._slice(points.flatten(end_dim=1))
         points = points.view(self.num_references, self.num_points, self.num_slices)

@@ -120,8 +120,7 @@ def neighbours_at(
 
 
 def _neighbours_at(n: np.ndarray, level: float, interpolation: str) -> tuple:
-    level = level_as_fraction(level)
-    numerator, denominator = level.numerator, level.denominator
+    numerator, denominator = level_as_fraction(level).as_integer_ratio()
     largest = int(n.max(initial=1))
     exact = n if numerator * largest < 1 << 61 else n.astype(object)
     place = (exact - 1) * numerator

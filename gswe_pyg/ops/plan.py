@@ -8,7 +8,7 @@ sizes of a batch. All backends work from it, forward and backward.
 import os
 from collections import OrderedDict
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -133,7 +133,7 @@ class _Kept:
         self._lock = Lock()
         self.num_bytes = 0
 
-    def get(self, key: tuple):
+    def get(self, key: tuple) -> Any:
         with self._lock:
             if key in self._entries:
                 self._entries.move_to_end(key)

@@ -28,10 +28,10 @@ _NUMBA_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 try:
     import numba  # PyG has done so already, where it is installed
 except ImportError:  # or one that does not fit this numpy
-    numba = None
+    numba = None  # type: ignore
 
 # What it would not compile is slower by orders of magnitude.
-_HAS_NUMBA = numba is not None and not numba.config.DISABLE_JIT
+_HAS_NUMBA = numba is not None and not numba.config.DISABLE_JIT  # type: ignore
 
 # A plain global, because compilers can look at it.
 _forced: str | None = os.environ.get("GSWE_PYG_BACKEND") or None

@@ -53,7 +53,7 @@ class SizeGroups(NamedTuple):
         # is one block as it is, a larger one has a block for each multiple of eight.
         if num_sets * largest <= _ONE_BLOCK:
             sets, step = sizes.nonzero().squeeze(1), max(largest, 1)
-            perm = None if ptr is not None else _sorting(index)
+            perm = None if index is None or ptr is not None else _sorting(index)
         else:
             sets = torch.sort(sizes, stable=True).indices
             sets, step = sets[int((sizes == 0).sum()) :], 8
@@ -130,7 +130,8 @@ def _sizes(
             f"'index' must name the set of every element "
             f"(got {index.numel()} entries for {num_rows} elements)"
         )
-    if ptr is not None:
+    if index is None or ptr is not None:
+        assert ptr is not None
         sizes = ptr.diff()
         if int(ptr[0]) != 0 or int(ptr[-1]) != num_rows or bool((sizes < 0).any()):
             raise ValueError(
