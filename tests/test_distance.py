@@ -233,6 +233,12 @@ def test_masses_of_any_magnitude(scale):
     assert out.item() == pytest.approx(2)
 
 
+def test_no_pairs_and_no_masses():
+    x, index = torch.empty(0, 2), torch.empty(0, dtype=torch.long)
+    args = (None, 2, index, index, torch.empty(0), torch.empty(0))
+    assert gsw_distance(x, x, *args).shape == (0,)
+
+
 def test_an_element_without_mass_does_not_count():
     x = torch.tensor([[0.0], [torch.nan], [1e30], [2]], requires_grad=True)
     weight = torch.tensor([1.0, 0, 0, 1])
