@@ -45,8 +45,9 @@ class Difference(NamedTuple):
         return f"{self.mean:+.1f}{width} {counts}"
 
     def verdict(self, margin: float = 0.0) -> str:
-        """Whether the mean is above ``-margin``, as far as the interval tells."""
-        if self.half is None:
+        """Whether the mean is above ``-margin``, as far as the interval tells, which
+        two pairs do not."""
+        if self.half is None or self.better + self.equal + self.worse < 3:
             return "open"
         if self.mean - self.half > -margin:
             return "holds"

@@ -1,7 +1,9 @@
-"""One module per kind of experiment.
+"""One folder per question, found by its ``run.py``.
 
-Each has ``Run``, a frozen dataclass that says what determines one run;
-``execute(run, context)``, which does it and returns an ``Outcome``; and
-``report(name, records, folder)``, which draws figures into a folder and returns the
-Markdown for ``benchmarks/README.md``.
+``run.py`` has ``Run``, a frozen dataclass that says what determines one run, and
+``execute(run, context)``, which does it and returns an ``Outcome``. From records,
+``report.py`` makes ``summary(records)`` for a terminal, and for the page of the
+experiment, which begins with ``protocol.md``, ``claims(records by config)`` and
+``part(name, records, folder)``, with figures in the folder. ``configs/`` has a YAML
+file for each grid.
 """

@@ -1,0 +1,39 @@
+"""``python -m benchmarks list``: what can be run, and how much of it is done."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.engine import config, records
+from benchmarks.engine.arguments import Registry, option, parse
+
+SUMMARY = "the experiments, their presets, and how much of them is done"
+
+
+@dataclass(frozen=True)
+class Options:
+    """Shows the configs with their presets (runs done / runs in all), and the names
+    that a config may use."""
+
+    results: Path = option(config.RESULTS, "the folder with the records")
+
+
+def main(arguments: list[str]) -> int:
+    options = parse(Options, arguments, "list")
+    print("configs: python -m benchmarks run CONFIG preset=PRESET")
+    for name, path in config.available().items():
+        content = config.read_yaml(path)
+        done = {r["id"] for r in records.read(options.results / f"{name}.jsonl")}
+        print(f"\n  {name}: {content['description']}")
+        for preset in content["presets"]:
+            runs = config.load(name, [f"preset={preset}"]).runs
+            finished = sum(run.identifier() in done for run in runs)
+            print(f"    preset={preset:<8} {finished} / {len(runs)} runs")
+    print("\nnames that a config may use:")
+    shown: list[Registry] = []
+    for experiment in config.experiments():
+        print(f"  in {experiment}:")
+        for names in vars(config.module(experiment, "run")).values():
+            if isinstance(names, Registry) and names not in shown:
+                shown.append(names)
+                print(f"    {names.kind:<13} {', '.join(names)}")
+    return 0

@@ -1,0 +1,105 @@
+"""``python -m benchmarks report``: pages and figures from the records on file."""
+
+import dataclasses
+import importlib
+import importlib.util
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.engine import config, records
+from benchmarks.engine.arguments import UsageError, option, parse, unknown
+from benchmarks.engine.pages import claims_table
+
+SUMMARY = "pages, tables and figures from the records on file"
+FRONT_PAGE = config.HERE.parent / "README.md"
+
+#: Pages of what is no experiment: each module has ``refresh(folder)``.
+OTHERS = {"speed": "benchmarks.speed.report", "stress": "benchmarks.stress.page"}
+
+
+@dataclass(frozen=True)
+class Options:
+    """Writes a page for each experiment beside its records, and draws its figures: all
+    of them, speed and stress included, or the one that is named."""
+
+    experiment: str | None = option(None, "one of them, or speed, stress", True)
+    results: Path = option(config.RESULTS, "the folder with the records")
+
+
+def main(arguments: list[str]) -> int:
+    options = parse(Options, arguments, "report")
+    known = [*config.experiments(), *OTHERS]
+    if options.experiment not in (None, *known):
+        raise UsageError(unknown("experiment", options.experiment, known))
+    if not options.results.is_dir():
+        raise UsageError(f"there is no folder {options.results}")
+    found = load(options.results)
+    wanted = [options.experiment] if options.experiment else known
+    for name in wanted:
+        if name in OTHERS and importlib.util.find_spec(OTHERS[name]):
+            importlib.import_module(OTHERS[name]).refresh(options.results)
+        elif name in found:
+            page = options.results / f"{name}.md"
+            page.write_text(render(name, found[name], options.results))
+            print(f"{name}: {sum(map(len, found[name].values()))} runs, {page}")
+        elif options.experiment or name not in OTHERS:
+            print(f"{name}: no records in {options.results}")
+    if options.results.resolve() == config.RESULTS:
+        page = FRONT_PAGE.read_text()
+        FRONT_PAGE.write_text(replace_part(page, "readouts", front_table(found)))
+    return 0
+
+
+def load(folder: Path) -> dict[str, dict[str, list[records.Record]]]:
+    """The records of a folder, by experiment and config."""
+    found: dict[str, dict[str, list[records.Record]]] = {}
+    for path in sorted(folder.glob("*.jsonl")):
+        content = records.read(path)
+        if content:
+            found.setdefault(_experiment(path, content[0]), {})[path.stem] = content
+    return found
+
+
+def _experiment(path: Path, record: records.Record) -> str:
+    """Whose settings these are: a config may have any name."""
+    for name in config.experiments():
+        fields = dataclasses.fields(config.module(name, "run").Run)
+        needed = {field.name for field in fields if not field.metadata.get("added")}
+        if needed <= set(record["config"]) <= {field.name for field in fields}:
+            return name
+    raise UsageError(f"the records in {path} are of no experiment")
+
+
+def render(
+    experiment: str, found: dict[str, list[records.Record]], folder: Path
+) -> str:
+    """The page of an experiment; its figures go to the folder."""
+    report = config.module(experiment, "report")
+    parts = [
+        (config.EXPERIMENTS / experiment / "protocol.md").read_text().strip(),
+        f"Made by `python -m benchmarks report {experiment}` from the records beside "
+        f"this page.",
+    ]
+    if claims := claims_table(report.claims(found)):
+        parts += ["## Claims", claims]
+    if hasattr(report, "overview") and (overview := report.overview(found)):
+        parts += ["## Overview", overview]
+    for name, content in found.items():
+        parts += [f"## {name}", report.part(name, content, folder)]
+    return "\n\n".join(parts) + "\n"
+
+
+def front_table(found: dict[str, dict[str, list[records.Record]]]) -> str:
+    """The small table of the project's README."""
+    report = config.module("self_supervised", "report")
+    return report.front_table(found.get("self_supervised", {}))
+
+
+def replace_part(page: str, name: str, text: str) -> str:
+    """Puts text between ``<!-- begin:name -->`` and ``<!-- end:name -->``."""
+    begin, end = f"<!-- begin:{name} -->", f"<!-- end:{name} -->"
+    pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)
+    if len(pattern.findall(page)) != 1:
+        raise UsageError(f"the page needs exactly one part {begin} ... {end}")
+    return pattern.sub(lambda _: f"{begin}\n\n{text.strip()}\n\n{end}", page)

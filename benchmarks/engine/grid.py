@@ -1,0 +1,168 @@
+"""Does the runs of a plan by joblib; this process alone writes down what came of them.
+
+A run is on file when it is finished, and what is on file is not done again.
+"""
+
+import contextlib
+import importlib.util
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks.engine.arguments import UsageError
+from benchmarks.engine.config import EngineSettings, Plan, RunSettings, module
+from benchmarks.engine.records import Record, RecordFile, read, without_nan
+
+
+class Outcome(NamedTuple):
+    """What an experiment returns for a run."""
+
+    metrics: dict[str, float]
+    parameters: int
+
+
+class Context(NamedTuple):
+    """What an experiment gets besides the settings of the run."""
+
+    device: Any  # torch.device
+    data: Path
+
+
+class Busy(Exception):
+    """Another process works on the same records; the argument says how far it is."""
+
+
+def work_off(plan: Plan) -> list[Record]:
+    """Does what is not on file yet; returns the records of all runs of the plan."""
+    from filelock import FileLock, Timeout
+
+    _check_device(plan.engine.accelerator)
+    names = {run.identifier(): run for run in plan.runs}
+    locks = plan.path.parent / ".locks"
+    locks.mkdir(parents=True, exist_ok=True)
+    # The system drops the lock of a process that dies, however it dies.
+    lock = FileLock(locks / f"{plan.path.name}.lock")
+    try:
+        held = lock.acquire(timeout=0)
+    except Timeout:
+        done = len(names.keys() & {record["id"] for record in read(plan.path)})
+        raise Busy(
+            f"another process works on {plan.path}, where {done} of these "
+            f"{len(names)} runs are done"
+        ) from None
+    with held, RecordFile(plan.path) as file:
+        todo = {key: run for key, run in names.items() if key not in file.records}
+        bar = _bar(plan.name, len(names), len(names) - len(todo))
+        with bar, contextlib.closing(_results(plan, todo)) as results:
+            for record in results:
+                file.append(record)
+                bar.update()
+        return [file.records[key] for key in names]
+
+
+def _results(plan: Plan, todo: dict[str, RunSettings]) -> Iterator[Record]:
+    """The records of the runs, each as soon as it is done."""
+    from joblib import Parallel, delayed, parallel_config
+
+    engine = plan.engine
+    if not todo:
+        return
+    tasks = (
+        delayed(_do)(plan.experiment, key, run, engine, os.getpid())
+        for key, run in todo.items()
+    )
+    with parallel_config(_backend(engine), n_jobs=engine.workers):
+        # One run at a time: what is batched would be lost together.
+        parallel = Parallel(return_as="generator_unordered", batch_size=1)
+    with _interrupts_ignored():
+        results = parallel(tasks)
+    yield from results
+
+
+def _do(
+    experiment: str, key: str, run: RunSettings, engine: EngineSettings, parent: int
+) -> Record:
+    """One run, in whatever process it is: what it was, what came of it, and where."""
+    import torch
+
+    from benchmarks.engine import provenance
+
+    if os.getpid() != parent and threading.current_thread() is threading.main_thread():
+        # Whoever started us is stopped, too, and ends us.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    torch.set_num_threads(engine.threads)
+    context = Context(torch.device(engine.accelerator), Path(engine.data))
+    start, cpu_start = time.perf_counter(), time.process_time()
+    outcome = module(experiment, "run").execute(run, context)
+    seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu_start
+    metrics = without_nan(outcome.metrics)
+    diverged = {"diverged": True} if None in metrics.values() else {}
+    return {
+        "id": key,
+        "config": run.settings(),
+        "seed": run.seed,
+        "metrics": metrics,
+        **diverged,
+        "seconds": round(seconds, 3),
+        "cpu_seconds": round(cpu_seconds, 3),  # other work on the machine left out
+        "parameters": outcome.parameters,
+        "threads": engine.threads,
+        "devices": 1,
+        "versions": provenance.versions(),
+        "commit": provenance.commit(),
+    }
+
+
+def _backend(engine: EngineSettings) -> str:
+    needs = {"ray": "ray", "dask": "distributed"}.get(engine.backend)
+    if needs and importlib.util.find_spec(needs) is None:
+        raise UsageError(f"backend={engine.backend} needs `pip install {needs}`")
+    if engine.backend == "ray":
+        from ray.util.joblib import register_ray
+
+        register_ray()
+    return engine.backend
+
+
+def _check_device(accelerator: str) -> None:
+    import torch
+
+    try:
+        torch.empty(0, device=accelerator)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0]
+        raise UsageError(f"accelerator={accelerator} is not there: {reason}") from error
+
+
+@contextlib.contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    """While workers are started, who inherit it: they import for seconds, and would
+    show where they were when Ctrl-C came."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+def _bar(name: str, total: int, done: int):
+    """Over the runs, with the time left; in a log file, a line now and then."""
+    from tqdm import tqdm
+
+    return tqdm(
+        desc=name,
+        total=total,
+        initial=done,
+        smoothing=0,
+        mininterval=0.2 if sys.stderr.isatty() else 30,
+        bar_format="{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} runs "
+        "[{elapsed}, {remaining} left]",
+    )

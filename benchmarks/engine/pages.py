@@ -1,0 +1,66 @@
+"""What the pages of all experiments share: protocols, origins, claims."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from benchmarks.engine.records import Record
+from benchmarks.engine.tables import Difference, markdown
+
+#: How to read a table of claims.
+LEGEND = (
+    "Each claim as a difference, paired by seed or fold, in percentage points: mean ± "
+    "half-width of its 95 % t-interval (pairs better / equal / worse). It *holds* if "
+    "the whole interval is above zero, or, for *not worse* claims, above -1; it "
+    "*fails* if the whole interval is below; else, or with two pairs, it is *open*."
+)
+NOT_WORSE = 1.0  # points
+
+
+class Claim(NamedTuple):
+    """A sentence, the data it is checked on, and what the records say."""
+
+    text: str
+    data: str
+    effect: Difference | None
+    margin: float = 0.0
+
+
+def claims_table(claims: Iterable[Claim]) -> str:
+    """A verdict per claim, with its effect and interval; empty without any."""
+    import pandas as pd
+
+    rows = [
+        (claim.text, claim.data, str(claim.effect), claim.effect.verdict(claim.margin))
+        for claim in claims
+        if claim.effect is not None
+    ]
+    if not rows:
+        return ""
+    columns = ["claim", "data", "difference", "verdict"]
+    return f"{LEGEND}\n\n{markdown(pd.DataFrame(rows, columns=columns))}"
+
+
+def protocols(
+    records: Iterable[Record], axes: Iterable[str]
+) -> list[tuple[str, list[Record]]]:
+    """Records that differ in nothing but the axes, the most of them first: what
+    differs in epochs or data is not averaged."""
+    groups: dict[str, list[Record]] = {}
+    for record in records:
+        fixed = (
+            f"{key}={value}"
+            for key, value in record["config"].items()
+            if key not in axes and value is not None
+        )
+        groups.setdefault(", ".join(fixed), []).append(record)
+    return sorted(groups.items(), key=lambda item: -len(item[1]))
+
+
+def commits(records: Iterable[Record]) -> str:
+    return ", ".join(sorted({str(record.get("commit")) for record in records}))
+
+
+def spread(counts: Iterable[int]) -> str:
+    """``3`` or ``2-5``."""
+    least, most = min(counts), max(counts)
+    return f"{least}" if least == most else f"{least}-{most}"

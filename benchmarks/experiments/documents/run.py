@@ -1,0 +1,187 @@
+"""Learning with labels (paper, section 5.2 and appendix A.2)."""
+
+import time
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from pathlib import Path
+from statistics import median
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch_geometric.data import Batch
+
+from benchmarks.engine.arguments import Registry
+from benchmarks.engine.config import RunSettings, check_choices, check_positive
+from benchmarks.engine.grid import Context, Outcome
+from benchmarks.experiments.documents import logistic
+from benchmarks.experiments.documents.model import (
+    HIDDEN,
+    OWN_ARCHITECTURES,
+    SCALES,
+    SetClassifier,
+)
+from benchmarks.readouts import READOUTS, SLICERS, Shape
+from gswe_pyg.datasets import SetDataset, WordSets, stratified_folds
+from gswe_pyg.loader import BucketBatchSampler
+from gswe_pyg.models import StackedSAB
+
+NUM_FOLDS = 5
+
+#: Batches whose sets are sorted by size together. More would save little padding, as
+#: the backbone groups sets by size once more, and would mix the sets less.
+POOL_SIZE = 8
+
+
+@lru_cache(maxsize=1)
+def word_sets(root: Path, name: str) -> WordSets:
+    """Not as a table, which would hold the vector of a word again and again."""
+    return WordSets(root / "text", name)
+
+
+#: Called as ``load(root)``; gives a ``SetDataset`` of labelled sets with weights.
+DATASETS: Registry = Registry(
+    "labelled set",
+    **{name: partial(word_sets, name=name) for name in WordSets.names},
+)
+
+#: Called as ``build(in_channels)``; the result has ``out_channels``.
+BACKBONES: Registry = Registry(
+    "backbone",
+    sab_128_128_16=lambda channels: StackedSAB(channels, (128, 128, 16), (4, 4, 1)),
+)
+
+
+@dataclass(frozen=True)
+class Run(RunSettings):
+    fold: int = 0  # of the cross-validation
+    dataset: str = "twitter"
+    backbone: str = "sab_128_128_16"  # RepSet and ApproxRepSet go without
+    readout: str = "gswe_linear"
+    points: int = 16  # elements of a reference or hidden set, seeds of PMA
+    references: int = 1  # reference or hidden sets, heads of PMA
+    weighted: bool = False  # by word counts; only GSWE can be
+    start: float = 0.1  # deviation of GSWE's first reference
+    slicer: str = "identity"  # of GSWE, behind the backbone
+    scale: str = "none"  # of the embedding into the classifier
+    epochs: int = 50
+    batch_size: int = 64
+    learning_rate: float = 1e-3
+    evaluate: str = "test"  # or on validation sets, which are cut from training sets
+
+    def __post_init__(self) -> None:
+        DATASETS[self.dataset]
+        BACKBONES[self.backbone]
+        check_choices(
+            self,
+            readout=(*READOUTS, logistic.NAME),
+            slicer=SLICERS,
+            scale=SCALES,
+            evaluate=("test", "validation"),
+        )
+        check_positive(self, "points", "references", "epochs", "batch_size")
+        if not 0 <= self.fold < NUM_FOLDS:
+            raise ValueError(f"fold must be in 0 to {NUM_FOLDS - 1} (got {self.fold})")
+
+    @property
+    def repetition(self) -> tuple[int, ...]:
+        return (self.seed, self.fold)
+
+    def canonical(self) -> "Run":
+        if self.readout == logistic.NAME:
+            readout = READOUTS["mean"]
+        else:
+            readout = READOUTS[self.readout]
+        run = self if readout.has_points else replace(self, points=1)
+        run = run if readout.has_references else replace(run, references=1)
+        if not readout.has_slicer:
+            run = replace(run, weighted=False, start=Run.start, slicer=Run.slicer)
+        return run
+
+
+def execute(run: Run, context: Context) -> Outcome:
+    """Trains on the training sets of a fold, then classifies the held-out sets."""
+    dataset = DATASETS[run.dataset](context.data)
+    train, held_out = split(dataset, run)
+    if run.readout == logistic.NAME:
+        return logistic.execute(train, held_out)
+
+    torch.manual_seed(run.seed)
+    model = build(run, dataset.num_features, dataset.num_classes).to(context.device)
+    optimizer = torch.optim.Adam(model.parameters(), run.learning_rate, fused=True)
+
+    # Batches depend on the seed and the fold alone: all readouts see the same.
+    sampler = BucketBatchSampler(train, run.batch_size, POOL_SIZE, run.seed)
+    seconds = []
+    for _ in range(run.epochs):
+        begin = time.process_time()  # other work on the machine left out
+        losses = [
+            step(run, model, optimizer, train.get_batch(chosen).to(context.device))
+            for chosen in sampler
+        ]
+        seconds.append(time.process_time() - begin)
+
+    model.eval()
+    return Outcome(
+        metrics={
+            "accuracy": round(accuracy(run, model, held_out, context.device), 6),
+            "train_loss": float(f"{torch.stack(losses).mean().item():.6g}"),
+            "epoch_seconds": round(median(seconds), 4),
+        },
+        parameters=sum(p.numel() for p in model.parameters()),
+    )
+
+
+def split(dataset: SetDataset, run: Run) -> tuple[SetDataset, SetDataset]:
+    """What is learned from, and what is held out: the test part of the fold, or, for
+    choices that must not see it, a fifth of the training part, another with each
+    seed."""
+    y = dataset.y.flatten()
+    train, held_out = stratified_folds(y, NUM_FOLDS)[run.fold]
+    if run.evaluate == "validation":
+        inner, validation = stratified_folds(y[train], NUM_FOLDS)[run.seed % NUM_FOLDS]
+        train, held_out = train[inner], train[validation]
+    return dataset[train], dataset[held_out]
+
+
+def build(run: Run, in_channels: int, num_classes: int) -> SetClassifier:
+    backbone, channels, hidden = None, in_channels, OWN_ARCHITECTURES.get(run.readout)
+    if run.readout not in OWN_ARCHITECTURES:
+        backbone = BACKBONES[run.backbone](in_channels)
+        channels, hidden = backbone.out_channels, HIDDEN
+    entry = READOUTS[run.readout]
+    readout = entry.build(
+        Shape(channels, run.points, run.references, slicer=run.slicer)
+    )
+    if entry.has_slicer:
+        entry.move_to_start(readout, run.start)
+    return SetClassifier(backbone, readout, channels, hidden, num_classes, run.scale)
+
+
+def step(
+    run: Run, model: torch.nn.Module, optimizer: torch.optim.Optimizer, batch: Batch
+) -> Tensor:
+    loss = F.cross_entropy(classify(run, model, batch), batch.y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
+
+
+def classify(run: Run, model: torch.nn.Module, batch: Batch) -> Tensor:
+    weight = batch.weight if run.weighted else None
+    return model(batch.x, batch.batch, batch.ptr, batch.num_graphs, weight).float()
+
+
+@torch.no_grad()
+def accuracy(
+    run: Run, model: torch.nn.Module, sets: SetDataset, device: torch.device
+) -> float:
+    """The share of sets that get their class; what is not a number is wrong."""
+    right = 0
+    for chosen in sets.set_sizes.argsort().split(4 * run.batch_size):
+        batch = sets.get_batch(chosen).to(device)
+        logits = classify(run, model, batch)
+        hit = logits.argmax(1) == batch.y
+        right += int((hit & logits.isfinite().all(1)).sum())
+    return right / len(sets)

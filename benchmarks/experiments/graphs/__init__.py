@@ -1,0 +1,1 @@
+"""Readouts of graph networks against each other, with labels."""

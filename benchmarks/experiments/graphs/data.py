@@ -1,0 +1,168 @@
+"""The data sets of the graph benchmark: graphs, parts, and how a prediction is scored.
+
+``load(root, run)`` gives a task. Of the training part of a data set, some graphs are
+held out for validation: everything is chosen by them, nothing by the test part.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from benchmarks.engine.arguments import Registry
+from benchmarks.experiments.graphs.graph_table import GraphTable
+from gswe_pyg.datasets import ModelNet10Points, load_ogb, load_tu, stratified_folds
+
+FOLDS = 10
+
+TU = (
+    "MUTAG",
+    "PTC_MR",
+    "ENZYMES",
+    "PROTEINS",
+    "NCI1",
+    "IMDB-BINARY",
+    "IMDB-MULTI",
+    "DD",
+    "REDDIT-BINARY",
+)
+#: The metric of OGB's evaluator.
+OGB = {
+    "ogbg-molhiv": "rocauc",
+    "ogbg-molbace": "rocauc",
+    "ogbg-molesol": "rmse",
+    "ogbg-molfreesolv": "rmse",
+}
+
+
+class Settings(Protocol):
+    """What a loader wants to know of a run."""
+
+    seed: int
+    elements: int | None
+
+
+@dataclass(frozen=True)
+class GraphTask:
+    graphs: GraphTable
+    train: Tensor
+    valid: Tensor
+    test: Tensor
+    num_outputs: int
+    #: Called as ``loss(out, y)`` on outputs of the model.
+    loss: Callable[[Tensor, Tensor], Tensor]
+    #: Called as ``score(out, y)`` on outputs for a whole part.
+    score: Callable[[Tensor, Tensor], float]
+    #: Of a network whose outputs are not numbers.
+    worst_score: float = 0.0
+
+
+def load_tu_task(name: str, root: Path, run: Settings) -> GraphTask:
+    """A seed is a fold: ten of them are one cross-validation, the next ten another."""
+    graphs = _tu_graphs(root, name)
+    split, fold = divmod(run.seed, FOLDS)
+    train, test = stratified_folds(graphs.y, FOLDS, seed=split)[fold]
+    train, valid = _hold_out(train, graphs.y, FOLDS - 1, run.seed)
+    num_classes = int(graphs.y.max()) + 1
+    return GraphTask(
+        graphs, train, valid, test, num_classes, F.cross_entropy, _accuracy
+    )
+
+
+def load_ogb_task(name: str, root: Path, run: Settings) -> GraphTask:
+    """OGB's scaffold split and evaluator; the seed is that of the model."""
+    from ogb.graphproppred import Evaluator
+
+    graphs, split = _ogb_graphs(root, name)
+    evaluator = Evaluator(name)
+
+    def score(out: Tensor, y: Tensor) -> float:
+        return float(evaluator.eval({"y_true": y, "y_pred": out})[OGB[name]])
+
+    if OGB[name] == "rocauc":
+        loss, scale = F.binary_cross_entropy_with_logits, lambda out: out
+    else:  # the network learns targets of mean zero and deviation one
+        targets = graphs.y[split["train"]].double()
+        shift, spread = targets.mean().item(), targets.std().item()
+        loss, scale = _mse(shift, spread), lambda out: out * spread + shift
+    return GraphTask(
+        graphs,
+        split["train"],
+        split["valid"],
+        split["test"],
+        graphs.y.size(1),
+        lambda out, y: loss(out, y.to(out.dtype)),
+        lambda out, y: score(scale(out), y),
+        worst_score=1e6 if OGB[name] == "rmse" else 0.0,
+    )
+
+
+def load_modelnet10(root: Path, run: Settings) -> GraphTask:
+    """A tenth of the training objects is for validation."""
+    graphs, num_train = _modelnet10_graphs(root, run.elements)
+    train, test = torch.arange(len(graphs)).split([num_train, len(graphs) - num_train])
+    train, valid = _hold_out(train, graphs.y, FOLDS, run.seed)
+    return GraphTask(graphs, train, valid, test, 10, F.cross_entropy, _accuracy)
+
+
+#: Called as ``load(root, run)``; gives a ``GraphTask``.
+DATASETS: Registry = Registry(
+    "graph dataset",
+    **{name: partial(load_tu_task, name) for name in TU},
+    **{name: partial(load_ogb_task, name) for name in OGB},
+    ModelNet10=load_modelnet10,
+)
+
+METRICS = dict.fromkeys(DATASETS, "accuracy") | OGB
+
+
+def _mse(shift: float, spread: float) -> Callable[[Tensor, Tensor], Tensor]:
+    return lambda out, y: F.mse_loss(out, (y - shift) / spread)
+
+
+def _accuracy(out: Tensor, y: Tensor) -> float:
+    return (out.argmax(dim=-1) == y).double().mean().item()
+
+
+def _hold_out(
+    chosen: Tensor, y: Tensor, num_parts: int, seed: int
+) -> tuple[Tensor, Tensor]:
+    rest, part = stratified_folds(y[chosen], num_parts, seed)[0]
+    return chosen[rest], chosen[part]
+
+
+@lru_cache(maxsize=1)
+def _tu_graphs(root: Path, name: str) -> GraphTable:
+    return GraphTable.from_dataset(load_tu(root / "TUDataset", name)[0])
+
+
+@lru_cache(maxsize=1)
+def _ogb_graphs(root: Path, name: str) -> tuple[GraphTable, dict[str, Tensor]]:
+    dataset, split = load_ogb(root / "ogb", name)
+    return GraphTable.from_dataset(dataset), split
+
+
+@lru_cache(maxsize=1)
+def _modelnet10_graphs(root: Path, elements: int | None) -> tuple[GraphTable, int]:
+    parts = []
+    for is_train in (True, False):
+        dataset = ModelNet10Points(root / "ModelNet10", train=is_train)
+        parts.append(dataset.get_batch(torch.arange(len(dataset))))
+    sizes = torch.cat([part.ptr.diff() for part in parts])
+    pos = torch.cat([part.pos for part in parts])
+    if elements is not None:
+        if not 0 < elements <= int(sizes.min()):
+            raise ValueError(
+                f"elements must be between 1 and {int(sizes.min())} (got {elements})"
+            )
+        # Points of an object come in random order: the first ones are a sample.
+        rank = torch.cat([torch.arange(size) for size in sizes.tolist()])
+        pos, sizes = pos[rank < elements], torch.full_like(sizes, elements)
+    ptr = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
+    y = torch.cat([part.y for part in parts])
+    return GraphTable.from_sets(pos, ptr, y), len(parts[0].y)
