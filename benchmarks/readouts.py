@@ -121,7 +121,10 @@ def _deep_sets(shape: Shape) -> DeepSetsAggregation:
 
 def _set_transformer(shape: Shape) -> SetTransformerAggregation:
     blocks = 1 if shape.max_nodes <= MAX_ATTENDED else 0
-    return SetTransformerAggregation(shape.channels, num_encoder_blocks=blocks, heads=4)
+    heads = 4 if shape.channels % 4 == 0 else 1
+    return SetTransformerAggregation(
+        shape.channels, num_encoder_blocks=blocks, heads=heads
+    )
 
 
 def _pma(shape: Shape) -> PMA:

@@ -3,25 +3,25 @@ from pathlib import Path
 
 import pytest
 import torch
-from lightning_fabric import Fabric
 
-from benchmarks import config, graph_data
-from benchmarks.config import ConfigError
-from benchmarks.experiments import graphs
-from benchmarks.experiments.graphs import Run, execute, report
-from benchmarks.graph_data import METRICS, TU
-from benchmarks.graph_readouts import MAX_ATTENDED, READOUTS
-from benchmarks.graph_table import GraphTable
-from benchmarks.progress import Silent
-from benchmarks.registry import SLICERS
-from benchmarks.work import Context
+from benchmarks.engine import config
+from benchmarks.engine.arguments import UsageError
+from benchmarks.engine.grid import Context
+from benchmarks.experiments.graphs import data as graph_data
+from benchmarks.experiments.graphs import run as graphs
+from benchmarks.experiments.graphs.data import METRICS, TU
+from benchmarks.experiments.graphs.graph_table import GraphTable
+from benchmarks.experiments.graphs.report import claims
+from benchmarks.experiments.graphs.report import part as report
+from benchmarks.experiments.graphs.run import Run, execute
+from benchmarks.readouts import MAX_ATTENDED, READOUTS, SLICERS, Shape
+from tests.benchmarks.markdown import rows
 
 TINY = Run(dataset="MUTAG", epochs=2, hidden=8, layers=2, points=3, batch_size=16)
 NUM_GRAPHS, NUM_CLASSES = 60, 2
 
 
-def context() -> Context:
-    return Context(Fabric(accelerator="cpu", devices=1), Path("data"), Silent())
+CONTEXT = Context(torch.device("cpu"), Path("data"))
 
 
 def make_graphs(kind: str) -> GraphTable:
@@ -75,12 +75,12 @@ def without_time(outcome):
 )
 def test_every_readout_on_every_kind_of_data(dataset, readout):
     run = replace(TINY, dataset=dataset, readout=readout)
-    outcome = execute(run, context())
+    outcome = execute(run, CONTEXT)
     assert outcome.metrics["epoch_seconds"] > 0
     assert 0 <= outcome.metrics["best_epoch"] < run.epochs
     assert outcome.metrics["test"] >= 0
     assert METRICS[dataset] == "rmse" or outcome.metrics["test"] <= 1
-    assert without_time(execute(run, context())) == without_time(outcome)
+    assert without_time(execute(run, CONTEXT)) == without_time(outcome)
 
 
 @pytest.mark.parametrize(
@@ -88,14 +88,14 @@ def test_every_readout_on_every_kind_of_data(dataset, readout):
 )
 def test_training_lowers_the_loss(dataset):
     run = replace(TINY, dataset=dataset, epochs=1)
-    first = execute(run, context()).metrics["train_loss"]
-    last = execute(replace(run, epochs=40), context()).metrics["train_loss"]
+    first = execute(run, CONTEXT).metrics["train_loss"]
+    last = execute(replace(run, epochs=40), CONTEXT).metrics["train_loss"]
     assert last < first / 2
 
 
 def test_the_epoch_is_the_best_one_on_the_validation_part():
     run = replace(TINY, dataset="ogbg-molesol", epochs=8, learning_rate=0.05)
-    outcomes = [execute(replace(run, epochs=n), context()).metrics for n in range(1, 9)]
+    outcomes = [execute(replace(run, epochs=n), CONTEXT).metrics for n in range(1, 9)]
     valid = [metrics["valid"] for metrics in outcomes]
     assert valid == sorted(valid, reverse=True)  # the best so far
     best = outcomes[-1]["best_epoch"]
@@ -107,13 +107,13 @@ def test_the_epoch_is_the_best_one_on_the_validation_part():
 @pytest.mark.parametrize("dataset", ["MUTAG", "ogbg-molhiv", "ModelNet10"])
 def test_test_labels_decide_nothing(dataset, monkeypatch):
     run = replace(TINY, dataset=dataset, epochs=5)
-    task = graphs.GRAPH_DATASETS[dataset](Path("data"), run)
-    honest = execute(run, context()).metrics
+    task = graphs.DATASETS[dataset](Path("data"), run)
+    honest = execute(run, CONTEXT).metrics
     y = task.graphs.y.clone()
     y[task.test] = 1 - y[task.test]
     wrong = replace(task, graphs=replace(task.graphs, y=y))
-    monkeypatch.setitem(graphs.GRAPH_DATASETS, dataset, lambda *_: wrong)
-    other = execute(run, context()).metrics
+    monkeypatch.setitem(graphs.DATASETS, dataset, lambda *_: wrong)
+    other = execute(run, CONTEXT).metrics
     for key in ("valid", "best_epoch", "train_loss"):
         assert other[key] == honest[key]
     if METRICS[dataset] == "accuracy":
@@ -122,7 +122,7 @@ def test_test_labels_decide_nothing(dataset, monkeypatch):
 
 def test_ten_seeds_are_one_cross_validation():
     tasks = [
-        graphs.GRAPH_DATASETS["MUTAG"](Path("data"), replace(TINY, seed=seed))
+        graphs.DATASETS["MUTAG"](Path("data"), replace(TINY, seed=seed))
         for seed in range(11)
     ]
     tests = torch.cat([task.test for task in tasks[:10]])
@@ -136,7 +136,7 @@ def test_ten_seeds_are_one_cross_validation():
 
 
 def test_targets_are_scaled_by_the_training_part_only():
-    task = graphs.GRAPH_DATASETS["ogbg-molesol"](Path("data"), TINY)
+    task = graphs.DATASETS["ogbg-molesol"](Path("data"), TINY)
     y = task.graphs.y[task.train]
     shift, spread = y.mean(), y.std()
     assert task.loss((y - shift) / spread, y) == pytest.approx(0, abs=1e-10)
@@ -148,7 +148,7 @@ def test_targets_are_scaled_by_the_training_part_only():
 
 def test_a_perfect_prediction_has_the_best_score():
     for dataset in ("MUTAG", "ogbg-molhiv", "ModelNet10"):
-        task = graphs.GRAPH_DATASETS[dataset](Path("data"), TINY)
+        task = graphs.DATASETS[dataset](Path("data"), TINY)
         y = task.graphs.y[task.test]
         out = torch.eye(NUM_CLASSES)[y] if y.dim() == 1 else y.float()
         assert task.score(out, y) == 1
@@ -161,9 +161,9 @@ def test_a_perfect_prediction_has_the_best_score():
 def test_a_network_that_diverges_loses(dataset, worst, monkeypatch):
     monkeypatch.setattr(graphs, "predict", lambda model, batch, _: nan_outputs(batch))
     run = replace(TINY, dataset=dataset)
-    task = graphs.GRAPH_DATASETS[dataset](Path("data"), run)
+    task = graphs.DATASETS[dataset](Path("data"), run)
     model = torch.nn.Identity()
-    scores = graphs.evaluate(task, model, task.valid, 4, context().fabric)
+    scores = graphs.evaluate(task, model, task.valid, 4, CONTEXT.device)
     assert scores == (worst, float("inf"))
 
 
@@ -172,9 +172,9 @@ def nan_outputs(batch: GraphTable) -> torch.Tensor:
 
 
 def test_the_set_transformer_goes_without_its_encoder_on_large_graphs():
-    build = READOUTS["set_transformer"]
-    assert len(build(8, 1, MAX_ATTENDED).encoders) == 1
-    assert len(build(8, 1, MAX_ATTENDED + 1).encoders) == 0
+    build = READOUTS["set_transformer"].build
+    assert len(build(Shape(8, max_nodes=MAX_ATTENDED)).encoders) == 1
+    assert len(build(Shape(8, max_nodes=MAX_ATTENDED + 1)).encoders) == 0
 
 
 @pytest.mark.real_data
@@ -194,22 +194,15 @@ def test_elements_of_modelnet10(real_data, monkeypatch):
 
 def test_fewer_training_graphs():
     run = replace(TINY, epochs=1)
-    some = execute(replace(run, train_graphs=16), context())
-    assert without_time(some) != without_time(execute(run, context()))
-
-
-def test_one_process_only():
-    fabric = Fabric(accelerator="cpu", devices=1)
-    fabric._strategy = type("Two", (), {"world_size": 2})()
-    with pytest.raises(ValueError, match="use workers=N"):
-        execute(TINY, Context(fabric, Path("data"), Silent()))
+    some = execute(replace(run, train_graphs=16), CONTEXT)
+    assert without_time(some) != without_time(execute(run, CONTEXT))
 
 
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
         ("dataset=MUTAGG", "did you mean 'MUTAG'"),
-        ("readout=gswe", "unknown graph readout 'gswe'"),
+        ("readout=gswe", "unknown readout 'gswe'"),
         ("hidden=6", "hidden must be a multiple of 4"),
         ("epochs=0", "epochs must be at least 1"),
         ("dropout=1.0", "dropout must be at least 0 and less than 1"),
@@ -219,7 +212,7 @@ def test_one_process_only():
     ],
 )
 def test_bad_arguments(argument, message):
-    with pytest.raises(ConfigError, match=message):
+    with pytest.raises(UsageError, match=message):
         config.load("graphs", [argument])
 
 
@@ -232,9 +225,9 @@ def test_presets_have_every_data_set_and_readout():
                 sorted(
                     r.seed for r in runs if (r.dataset, r.readout) == (dataset, name)
                 )
-                for name in READOUTS
+                for name in {run.readout for run in runs}
             ]
-            assert seeds.count(seeds[0]) == len(READOUTS)
+            assert seeds.count(seeds[0]) == len(seeds) == 11
     tens = {run.dataset for run in config.load("graphs").runs if run.seed == 9}
     assert tens == set(TU) - {"NCI1", "DD", "REDDIT-BINARY"}
 
@@ -254,12 +247,6 @@ def record(dataset, readout, seed, test, valid=0.5, seconds=1.0, **settings):
         "parameters": 1234,
         "commit": "abc",
     }
-
-
-def rows(text: str) -> list[list[str]]:
-    return [
-        [cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()
-    ]
 
 
 def test_report(tmp_path):
@@ -290,7 +277,7 @@ def test_report(tmp_path):
     assert not any(row[:1] == ["DD"] for row in table)
     assert "99.0" not in text
     assert "95.0" not in text
-    assert "results/graphs.png" in text
+    assert "(graphs.png)" in text
     assert (tmp_path / "graphs.png").stat().st_size > 1000
 
 
@@ -315,9 +302,9 @@ def test_report_before_anything_can_be_compared(tmp_path):
 
 def test_trials_look_at_validation_parts_only():
     run = replace(TINY, evaluate="validation")
-    metrics = execute(run, context()).metrics
+    metrics = execute(run, CONTEXT).metrics
     assert "test" not in metrics
-    assert metrics["valid"] == execute(TINY, context()).metrics["valid"]
+    assert metrics["valid"] == execute(TINY, CONTEXT).metrics["valid"]
 
 
 def test_report_of_trials(tmp_path):
@@ -345,9 +332,32 @@ def test_report_of_trials(tmp_path):
 @pytest.mark.parametrize("slicer", SLICERS)
 def test_slicers_of_gswe(slicer):
     run = replace(TINY, slicer=slicer)
-    task = graphs.GRAPH_DATASETS[run.dataset](Path("data"), run)
+    task = graphs.DATASETS[run.dataset](Path("data"), run)
     assert type(graphs.build(run, task).readout.slicer).__name__.lower() == (
         f"{slicer}slicer"
     )
     # Others have none: one run stands for all.
     assert replace(run, readout="max").canonical().slicer == Run.slicer
+
+
+def test_claims_compare_the_gswe_that_is_best_on_validation_parts():
+    found = []
+    for seed in range(3):
+        found += [
+            record("MUTAG", "mean", seed, 0.7 + 0.01 * seed),
+            record("MUTAG", "gswe_linear", seed, 0.8, valid=0.9),
+            record("MUTAG", "gswe_linear_size", seed, 0.99, valid=0.1),
+            record("ogbg-molesol", "mean", seed, 1.0),
+            record("ogbg-molesol", "gswe_linear", seed, 1.5, valid=0.4),
+            record("ogbg-molesol", "gswe_linear_size", seed, 0.1, valid=0.9),
+        ]
+    effects = {
+        claim.data.split()[0]: (str(claim.effect), claim.effect.verdict())
+        for claim in claims({"graphs": found})
+        if claim.text == "GSWE, linear, beats mean pooling"
+    }
+    assert effects == {
+        "MUTAG": ("+9.0 ± 2.5 (3/0/0)", "holds"),
+        "ogbg-molesol": ("-50.0 ± 0.0 (0/0/3)", "fails"),
+    }
+    assert claims({}) == []

@@ -3,9 +3,9 @@ import re
 import numpy as np
 import pytest
 import torch
+from benchmarks.datasets import main, padded
 
 from benchmarks import datasets
-from benchmarks.datasets import main, padded
 from gswe_pyg.datasets import WordSets
 
 

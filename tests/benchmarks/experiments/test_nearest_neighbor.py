@@ -1,8 +1,11 @@
 import pytest
 import torch
 
-from benchmarks import nearest_neighbor
-from benchmarks.nearest_neighbor import nearest_neighbor_accuracy, nearest_neighbors
+from benchmarks.experiments.self_supervised import nearest_neighbor
+from benchmarks.experiments.self_supervised.nearest_neighbor import (
+    nearest_neighbor_accuracy,
+    nearest_neighbors,
+)
 
 
 @pytest.mark.parametrize("distances", [1, 100, 1 << 24])

@@ -2,7 +2,10 @@ import math
 
 import torch
 
-from benchmarks.augmentations import jitter_elements, rotate_sets
+from benchmarks.experiments.self_supervised.augmentations import (
+    jitter_elements,
+    rotate_sets,
+)
 
 
 def test_rotate_sets_turns_each_set_as_a_whole():

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch_geometric.data import Batch, Data, InMemoryDataset
 
-from benchmarks.graph_table import GraphTable
+from benchmarks.experiments.graphs.graph_table import GraphTable
 
 
 def graphs(with_edge_attr: bool) -> list[Data]:

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from benchmarks.set_table import SetTable
+from benchmarks.experiments.self_supervised.set_table import SetTable
 from gswe_pyg.datasets import SetCircles
 
 

@@ -1,11 +1,19 @@
+import pandas as pd
 import pytest
 
-from benchmarks.ranks import average_ranks, critical_difference, draw_ranks, groups
+from benchmarks.experiments.graphs.cells import average_ranks
+from benchmarks.experiments.graphs.ranks import (
+    critical_difference,
+    draw_ranks,
+    groups,
+)
 
 
 def test_average_ranks():
-    ranks = average_ranks({"a": [0.9, 0.5], "b": [0.8, 0.7], "c": [0.1, 0.5]})
-    assert ranks == {"a": 1.75, "b": 1.5, "c": 2.75}
+    scores = pd.DataFrame({"a": [0.9, 0.5], "b": [0.8, 0.7], "c": [0.1, 0.5]})
+    assert average_ranks(scores).to_dict() == {"a": 1.75, "b": 1.5, "c": 2.75}
+    scores.loc[1, "b"] = float("nan")  # diverged
+    assert average_ranks(scores).to_dict() == {"a": 1.25, "b": 2.5, "c": 2.25}
 
 
 @pytest.mark.parametrize(

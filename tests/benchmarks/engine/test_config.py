@@ -1,8 +1,9 @@
+from dataclasses import dataclass
+
 import pytest
 
-from benchmarks import config
-from benchmarks.config import ConfigError
-from benchmarks.registry import READOUTS, Registry
+from benchmarks.engine import config, records
+from benchmarks.engine.arguments import UsageError
 
 YAML = """
 description: A small grid
@@ -101,7 +102,7 @@ def test_arguments_pick_data_sets_and_win_over_all_grids(grids):
     assert {run.epochs for run in config.load(grids, ["epochs=1"]).runs} == {1}
     assert {run.seed for run in config.load(grids, ["seed=7"]).runs} == {7}
     assert {run.seed for run in config.load(grids, ["seeds=3"]).runs} == {0, 1, 2}
-    with pytest.raises(ConfigError, match="did you mean 'set_circles'"):
+    with pytest.raises(UsageError, match="did you mean 'set_circles'"):
         config.load(grids, ["dataset=set_circle"])
 
 
@@ -119,15 +120,15 @@ def test_arguments_pick_data_sets_and_win_over_all_grids(grids):
 def test_bad_grids(tmp_path, old, new, message):
     path = tmp_path / "bad.yaml"
     path.write_text(GRIDS.replace(old, new, 1))
-    with pytest.raises(ConfigError, match=message):
+    with pytest.raises(UsageError, match=message):
         config.load(str(path))
 
 
 def test_the_engine_does_not_change_the_name_of_a_run(path):
     one, other = config.load(path), config.load(path, ["threads=2", "workers=2"])
-    assert one.identifier(one.runs[0]) == other.identifier(other.runs[0])
-    half = config.load(path, ["precision=bf16-mixed"])
-    assert one.identifier(one.runs[0]) != half.identifier(half.runs[0])
+    assert one.runs[0].identifier() == other.runs[0].identifier()
+    others = config.load(path, ["learning_rate=1"])
+    assert one.runs[0].identifier() != others.runs[0].identifier()
 
 
 @pytest.mark.parametrize("name", config.available())
@@ -135,7 +136,7 @@ def test_the_engine_does_not_change_the_name_of_a_run(path):
 def test_shipped_configs_have_both_presets(name, preset):
     plan = config.load(name, [f"preset={preset}"])
     assert plan.runs
-    assert len({plan.identifier(run) for run in plan.runs}) == len(plan.runs)
+    assert len({run.identifier() for run in plan.runs}) == len(plan.runs)
 
 
 def test_set_circles_is_the_papers_protocol():
@@ -164,17 +165,40 @@ def test_set_circles_is_the_papers_protocol():
         ("points=0", "points must be at least 1"),
         ("seeds=0", "seeds must be at least 1"),
         ("workers=0", "workers must be at least 1"),
+        ("backend=rai", "did you mean 'ray'"),
         ("points", "the form key=value"),
     ],
 )
 def test_bad_arguments(path, argument, message):
-    with pytest.raises(ConfigError, match=message.replace("[", r"\[")):
+    with pytest.raises(UsageError, match=message.replace("[", r"\[")):
         config.load(path, [argument])
 
 
-def test_workers_and_devices_exclude_each_other(path):
-    with pytest.raises(ConfigError, match="workers and devices"):
-        config.load(path, ["workers=2", "devices=2"])
+def test_settings_that_are_added_later_leave_the_names_of_runs_as_they_are():
+    @dataclass(frozen=True)
+    class Old(config.RunSettings):
+        epochs: int = 5
+
+    @dataclass(frozen=True)
+    class New(Old):
+        schedule: str = config.added("constant")
+
+    assert New(epochs=3).identifier() == Old(epochs=3).identifier()
+    assert New(epochs=3).settings() == {"seed": 0, "epochs": 3}
+    cosine = New(epochs=3, schedule="cosine")
+    assert cosine.settings() == {"seed": 0, "epochs": 3, "schedule": "cosine"}
+    assert cosine.identifier() != Old(epochs=3).identifier()
+
+
+@pytest.mark.parametrize("path", sorted(config.RESULTS.glob("*.jsonl")), ids=str)
+def test_records_on_file_keep_their_names(path):
+    """What was run years ago is not run again: neither fields nor defaults move."""
+    content = config.read_yaml(config.available()[path.stem])
+    run_type = config.module(content["experiment"], "run").Run
+    for record in records.read(path):
+        run = run_type(**record["config"])
+        assert run == run.canonical()
+        assert run.identifier() == record["id"]
 
 
 @pytest.mark.parametrize(
@@ -187,25 +211,19 @@ def test_workers_and_devices_exclude_each_other(path):
         (YAML.replace("self_supervised", "selfsupervised"), "unknown experiment"),
         (YAML.replace("points:", "point:"), "did you mean 'points'"),
         (YAML.replace("[1, 4]", "[1, x]"), "points"),
+        (YAML.replace("self_supervised", "[a]"), r"unknown experiment \['a'\]"),
+        (YAML.replace("{seeds: 3}", "7"), "preset 'paper' of bad.yaml must map"),
     ],
 )
 def test_bad_files(tmp_path, text, message):
     path = tmp_path / "bad.yaml"
     path.write_text(text)
-    with pytest.raises(ConfigError, match=message):
+    with pytest.raises(UsageError, match=message):
         config.load(str(path))
 
 
 def test_unknown_config():
-    with pytest.raises(ConfigError, match="did you mean 'set_circles'"):
+    with pytest.raises(UsageError, match="did you mean 'set_circles'"):
         config.load("set_circle")
-    with pytest.raises(ConfigError, match="there is no file"):
+    with pytest.raises(UsageError, match="there is no file"):
         config.load("nowhere.yaml")
-
-
-def test_registry_names_the_nearest_entry():
-    assert READOUTS["pma"]
-    with pytest.raises(ValueError, match="did you mean 'gswe_linear'"):
-        READOUTS["gswe_linaer"]
-    with pytest.raises(ValueError, match="unknown fruit 'x'; there are apple, pear"):
-        Registry("fruit", apple=1, pear=2)["x"]
