@@ -5,6 +5,7 @@ A run is on file when it is finished, and what is on file is not done again.
 
 import contextlib
 import importlib.util
+import itertools
 import os
 import signal
 import sys
@@ -78,6 +79,11 @@ def _results(plan: Plan, todo: dict[str, RunSettings]) -> Iterator[Record]:
     )
     with parallel_config(_backend(engine), n_jobs=engine.workers):
         # One run at a time: what is batched would be lost together.
+        if engine.backend == "ray":  # its backend hands over whole lists only
+            with Parallel(batch_size=1) as parallel:
+                while some := list(itertools.islice(tasks, 4 * engine.workers)):
+                    yield from parallel(some)
+            return
         parallel = Parallel(return_as="generator_unordered", batch_size=1)
     with _interrupts_ignored():
         results = parallel(tasks)
