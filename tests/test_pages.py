@@ -6,15 +6,16 @@ from pathlib import Path
 import pytest
 
 import gswe_pyg
-from benchmarks import config, overview, report
 from benchmarks.__main__ import COMMANDS
-from benchmarks.experiments import supervised_summary
+from benchmarks.commands import report
+from benchmarks.engine import config
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
     ROOT / "benchmarks" / "README.md",
+    *(config.RESULTS / f"{name}.md" for name in config.experiments()),
     *sorted((ROOT / "docs").glob("*.md")),
 ]
 FOLDERS = "benchmarks|docs|examples|gswe_pyg|tests"
@@ -67,23 +68,18 @@ def test_links(page):
 
 def test_the_table_of_readouts_is_that_of_the_records():
     page = report.FRONT_PAGE.read_text()
-    table = overview.render(report.RESULTS)
+    table = report.front_table(report.load(config.RESULTS))
     refreshed = report.replace_part(page, "readouts", table)
     assert page == refreshed, "README.md is outdated: run python -m benchmarks report"
 
 
-def test_the_tables_of_the_benchmarks_are_those_of_the_records(tmp_path):
-    page = report.README.read_text()
-    for name in config.available():
-        path = report.RESULTS / f"{name}.jsonl"
-        if path.exists():
-            table = report.render(name, path, tmp_path)
-            assert page == report.replace_part(page, name, table), (
-                f"the part {name} of benchmarks/README.md is outdated: run "
-                f"python -m benchmarks report"
-            )
-    documents = supervised_summary.render(report.RESULTS)
-    assert page == report.replace_part(page, "documents", documents)
+@pytest.mark.parametrize("experiment", config.experiments())
+def test_the_pages_of_the_experiments_are_those_of_the_records(experiment, tmp_path):
+    found = report.load(config.RESULTS)[experiment]
+    page = config.RESULTS / f"{experiment}.md"
+    assert page.read_text() == report.render(experiment, found, tmp_path), (
+        f"{page.name} is outdated: run python -m benchmarks report"
+    )
 
 
 def test_the_commands_that_ci_takes_from_the_readme():
