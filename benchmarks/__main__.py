@@ -42,6 +42,8 @@ def main(arguments: list[str]) -> int:
             code = command(arguments[0]).main(arguments[1:]) or 0
         sys.stdout.flush()
         return code
+    except SystemExit as end:  # after help, or stopped with a word about it
+        return int(end.code or 0)
     except KeyboardInterrupt:
         print("\nstopped; what was finished is on file", file=sys.stderr)
         return 130

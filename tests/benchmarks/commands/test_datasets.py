@@ -3,19 +3,16 @@ import re
 import numpy as np
 import pytest
 import torch
-from benchmarks.datasets import main, padded
 
-from benchmarks import datasets
+from benchmarks.commands import datasets
+from benchmarks.commands.datasets import main, padded
 from gswe_pyg.datasets import WordSets
+from tests.benchmarks.markdown import rows
 
 
 def cells(output: str, name: str) -> list[str]:
-    (line,) = [
-        line
-        for line in output.splitlines()
-        if line.startswith(f"{name} ") and "|" in line
-    ]
-    return [cell.strip() for cell in line.split("|")]
+    (row,) = [row for row in rows(output) if row[0] == name]
+    return row
 
 
 @pytest.fixture
@@ -29,7 +26,7 @@ def offline(monkeypatch):
 
 @pytest.mark.usefixtures("offline")
 def test_table_of_what_is_there(capsys, tmp_path):
-    assert main(["--root", str(tmp_path)]) == 0
+    assert main([f"data={tmp_path}"]) == 0
     output = capsys.readouterr().out
     ours = ["Set-Circles", "400", "400", "14.5", "14.6", "2", "2", "2", "2"]
     assert cells(output, "Set-Circles") == ours
@@ -46,7 +43,7 @@ def test_word_sets_come_with_a_note_and_padding(capsys, tmp_path, monkeypatch):
         return WordSets.from_documents(texts, [n % 4 for n in range(100)], vectors)
 
     monkeypatch.setattr(datasets, "word_sets", word_sets)
-    main(["--root", str(tmp_path)])
+    main([f"data={tmp_path}"])
     output = capsys.readouterr().out
     row = ["amazon", "70", "5,600", "1.7", "45.0", "300", "300", "4", "4"]
     assert cells(output, "amazon") == row
@@ -62,7 +59,7 @@ def test_padded():
 def test_picture(tmp_path):
     pytest.importorskip("matplotlib")
     path = tmp_path / "docs" / "circles.png"
-    assert main(["--picture", str(path)]) == 0
+    assert main([f"picture={path}"]) == 0
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
@@ -72,7 +69,7 @@ def test_real_table(capsys, real_data):
     root = real_data("text").parent
     real_data("MNIST")
     real_data("ModelNet10")
-    assert main(["--root", str(root)]) == 0
+    assert main([f"data={root}"]) == 0
     output = capsys.readouterr().out
     mnist = ["60,000", "60,000", "149.9", "149.9", "2", "2", "10", "10"]
     assert cells(output, "Point Cloud MNIST")[1:] == mnist

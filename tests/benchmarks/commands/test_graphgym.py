@@ -11,8 +11,8 @@ from torch_geometric.graphgym.loader import create_loader
 from torch_geometric.graphgym.loss import compute_loss
 from torch_geometric.graphgym.model_builder import create_model
 
-from benchmarks import graphgym
 from benchmarks.__main__ import main
+from benchmarks.commands import graphgym
 from gswe_pyg import GSWEAggregation
 
 
@@ -71,7 +71,7 @@ def test_from_config_to_test_scores(data, capsys, head, found):
 
 @pytest.mark.parametrize("name", graphgym.available())
 def test_configs_are_stock_but_for_two_lines(name):
-    content = yaml.safe_load((graphgym.HERE / f"{name}.yaml").read_text())
+    content = yaml.safe_load((graphgym.CONFIGS / f"{name}.yaml").read_text())
     assert content["gnn"].pop("head") == "gswe"
     assert content.pop("gswe")
     set_cfg(cfg)
@@ -119,7 +119,7 @@ def test_usage_and_unknown_config(capsys):
     assert "usage: python -m benchmarks graphgym" in out
     assert "mutag, ogbg_molhiv, proteins" in out
     assert main(["graphgym", "nowhere"]) == 2
-    assert "there is no config 'nowhere'" in capsys.readouterr().err
+    assert "unknown config 'nowhere'" in capsys.readouterr().err
 
 
 @pytest.mark.real_data
@@ -133,7 +133,7 @@ def test_usage_and_unknown_config(capsys):
 )
 def test_configs_train_on_real_data(real_data, tmp_path, name, folder):
     real_data(folder)
-    path = str(graphgym.HERE / f"{name}.yaml")
+    path = str(graphgym.CONFIGS / f"{name}.yaml")
     options = ["dataset.dir", str(tmp_path), "accelerator", "cpu"]
     set_cfg(cfg)
     load_cfg(cfg, SimpleNamespace(cfg_file=path, opts=options))

@@ -2,7 +2,24 @@ import json
 
 import pytest
 
-from benchmarks import report
+from benchmarks.__main__ import main
+from benchmarks.commands import report
+from benchmarks.engine import config
+from benchmarks.engine.arguments import UsageError
+from tests.benchmarks.markdown import rows
+
+
+def write(path, experiment, **settings):
+    run = config.module(experiment, "run").Run(**settings)
+    record = {
+        "id": run.identifier(),
+        "config": run.settings(),
+        "metrics": {"accuracy": 0.125, "train_loss": None},
+        "cpu_seconds": 1.0,
+        "parameters": 7,
+        "commit": None,
+    }
+    path.write_text(json.dumps(record) + "\n")
 
 
 def test_replace_part():
@@ -19,42 +36,33 @@ def test_replace_part():
     "page", ["", "<!-- begin:x -->", 2 * "<!-- begin:x --><!-- end:x -->"]
 )
 def test_replace_part_needs_one_place(page):
-    with pytest.raises(ValueError, match="exactly one part <!-- begin:x -->"):
+    with pytest.raises(UsageError, match="exactly one part <!-- begin:x -->"):
         report.replace_part(page, "x", "text")
 
 
-def test_refresh_touches_only_what_has_records(tmp_path, capsys):
-    readme, results = tmp_path / "README.md", tmp_path / "results"
-    results.mkdir()
-    record = {
-        "id": "0",
-        "config": {"readout": "pma", "points": 2, "loss": "simclr", "seed": 0},
-        "seed": 0,
-        "metrics": {"accuracy": 0.125},
-        "cpu_seconds": 1.0,
-        "parameters": 7,
-        "commit": None,
-    }
-    (results / "set_circles.jsonl").write_text(json.dumps(record) + "\n")
-    parts = "<!-- begin:set_circles -->\n<!-- end:set_circles -->\n"
-    other = "<!-- begin:point_cloud_mnist -->kept<!-- end:point_cloud_mnist -->\n"
-    readme.write_text("# Title\n" + parts + other)
-    report.refresh(readme, results)
-    page = readme.read_text()
-    assert page.startswith("# Title\n")
-    assert page.endswith(other)
-    assert "12.5" in page
-    assert "point_cloud_mnist: no records" in capsys.readouterr().out
-    assert (results / "set_circles.png").exists()
+def test_any_folder_has_its_pages(tmp_path, capsys):
+    """A config may have any name: records tell what experiment they are of."""
+    write(tmp_path / "mine.jsonl", "self_supervised", readout="pma", points=2)
+    front_page = report.FRONT_PAGE.read_text()
+    assert main(["report", f"results={tmp_path}"]) == 0
+    page = (tmp_path / "self_supervised.md").read_text()
+    assert page.startswith("# Learning without labels\n")
+    assert "\n## mine\n" in page
+    assert ["PMA", "12.5"] in rows(page)
+    assert "(mine.png)" in page
+    assert (tmp_path / "mine.png").exists()
+    assert report.FRONT_PAGE.read_text() == front_page
+    assert "graphs: no records" in capsys.readouterr().out
 
 
-def test_the_page_has_a_part_for_every_config():
-    page = report.README.read_text()
-    for name in report.config.available():
-        assert report.replace_part(page, name, "") != page
+def test_one_experiment(tmp_path):
+    write(tmp_path / "a.jsonl", "self_supervised", readout="pma", points=2)
+    write(tmp_path / "b.jsonl", "graphs")
+    assert main(["report", "self_supervised", f"results={tmp_path}"]) == 0
+    assert {path.name for path in tmp_path.glob("*.md")} == {"self_supervised.md"}
 
 
-def test_usage(capsys):
-    assert report.main(["--help"]) == 0
-    assert report.main(["nonsense"]) == 2
-    assert "usage: python -m benchmarks report" in capsys.readouterr().out
+def test_records_of_no_experiment_are_named(tmp_path, capsys):
+    (tmp_path / "odd.jsonl").write_text('{"id": "0", "config": {"a": 1}}\n')
+    assert main(["report", f"results={tmp_path}"]) == 2
+    assert "odd.jsonl are of no experiment" in capsys.readouterr().err

@@ -1,0 +1,53 @@
+"""Every command as a person meets it: in a terminal."""
+
+import pytest
+
+from tests.terminal import Session, run_in_terminal
+
+TINY = ["epochs=2", "train_sets=40", "test_sets=40", "seeds=1", "points=2"]
+
+
+def shown(*arguments: str, **options) -> Session:
+    session = run_in_terminal(["-m", "benchmarks", *arguments], **options).check()
+    assert "![" not in session.output
+    return session
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(110, 40), (80, 24)])
+def test_quick(tmp_path, columns, rows):
+    arguments = ["quick", f"results={tmp_path}", *TINY]
+    session = shown(*arguments, columns=columns, rows=rows)
+    bars = [line for line in session.lines if line.startswith("set_circles: ")]
+    assert "100%" in bars[-1]
+    assert "6/6 runs" in bars[-1]
+    assert all(len(line) <= columns for line in session.lines if "%|" in line)
+    table = [line for line in session.lines if line.startswith("| GSWE, linear")]
+    assert len(table) == 2  # losses
+    assert max(map(len, table)) <= 80
+
+
+def test_run(tmp_path):
+    arguments = ["readout=mean", "loss=simclr", f"results={tmp_path}", *TINY]
+    session = shown("run", "set_circles", *arguments)
+    assert any("100%" in line and "1/1 runs" in line for line in session.lines)
+    assert any(line.startswith("| mean ") for line in session.lines)
+
+
+def test_list():
+    assert any("set_circles: " in line for line in shown("list").lines)
+
+
+def test_report(tmp_path):
+    shown("run", "set_circles", "readout=mean", f"results={tmp_path}", *TINY)
+    session = shown("report", "self_supervised", f"results={tmp_path}")
+    assert "self_supervised: 2 runs" in session.output
+
+
+def test_datasets(tmp_path):
+    session = shown("datasets", f"picture={tmp_path / 'circles.png'}")
+    assert "figure: " in session.output
+    assert (tmp_path / "circles.png").exists()
+
+
+def test_graphgym():
+    assert "configs: mutag" in shown("graphgym", "--help").output
