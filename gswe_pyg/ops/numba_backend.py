@@ -147,9 +147,9 @@ def quantile(
 
     if largest > _NETWORK_NODES:
         large = _parts_of_large(batch)
-        for_each(sort_by_numpy, large, batch.num_threads, caller_works=True)
+        for_each(sort_by_numpy, large, batch.num_threads)
     if largest <= _NETWORK_NODES or (batch.sizes <= _NETWORK_NODES).any():
-        for_each(sort_by_network, batch.parts(), batch.num_threads, caller_works=True)
+        for_each(sort_by_network, batch.parts(), batch.num_threads)
     return out.to(src.dtype), order
 
 
@@ -176,7 +176,7 @@ def apply(src: Tensor, order: Tensor, ptr: Tensor, reads: Reads) -> Tensor:
             flat_order,
         )
 
-    for_each(work, batch.parts(), batch.num_threads, caller_works=True)
+    for_each(work, batch.parts(), batch.num_threads)
     return out.to(src.dtype)
 
 
@@ -202,7 +202,7 @@ def adjoint(grad: Tensor, order: Tensor, ptr: Tensor, reads: Reads) -> Tensor:
             flat_order,
         )
 
-    for_each(work, batch.parts(), batch.num_threads, caller_works=True)
+    for_each(work, batch.parts(), batch.num_threads)
     return out.to(grad.dtype)
 
 
@@ -285,10 +285,10 @@ def _run_weighted(
 
     large = np.flatnonzero(batch.sizes > _NETWORK_NODES).tolist()
     if large:
-        for_each(sort_by_numpy, large, batch.num_threads, caller_works=True)
+        for_each(sort_by_numpy, large, batch.num_threads)
     if len(large) < batch.num_sets:
         parts = batch.parts_of_graphs()
-        for_each(sort_by_network, parts, batch.num_threads, caller_works=True)
+        for_each(sort_by_network, parts, batch.num_threads)
 
 
 def _network_keys(batch: _Batch, dtype: type) -> np.ndarray:

@@ -11,12 +11,14 @@ ties go by place. NaN comes last; -0.0 and 0.0 are a tie.
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
+from numba.core.caching import FunctionCache
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
@@ -43,12 +45,29 @@ _INT32, _INT64 = ir.IntType(32), ir.IntType(64)
 _inlined = njit(nogil=True, forceinline=True)
 
 
+class _ForgivingCache(FunctionCache):
+    """Compiled code on disk, which is a matter of time only: what cannot be read or
+    written, such as a damaged file or a full disk, is as if it were not there."""
+
+    def load_overload(self, sig, target_context):
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:
+            with suppress(Exception):
+                self.flush()
+            return None
+
+    def save_overload(self, sig, data):
+        with suppress(Exception):
+            super().save_overload(sig, data)
+
+
 def _kernel(function: Callable) -> Callable:
     """Compiled at the first call, and kept on disk if there is a place to write to."""
-    try:
-        return njit(function, cache=True, nogil=True)
-    except RuntimeError:
-        return njit(function, nogil=True)
+    dispatcher = njit(function, nogil=True)
+    with suppress(RuntimeError):  # no place
+        dispatcher._cache = _ForgivingCache(function)
+    return dispatcher
 
 
 class Part(NamedTuple):

@@ -3,6 +3,7 @@ import multiprocessing
 import os
 import subprocess
 import sys
+import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -418,6 +419,67 @@ def test_parts_cover_everything_once():
                 assert (seen == 2).all()
 
 
+def test_as_many_threads_as_pytorch_may_use(monkeypatch):
+    monkeypatch.setattr(threads, "_executor", None)
+    for num_threads in (2, 5, 3):
+        # Nobody goes on until all are there.
+        barrier = threading.Barrier(num_threads)
+        threads.for_each(
+            lambda _, b=barrier: b.wait(60), range(num_threads), num_threads
+        )
+
+
+@pytest.mark.parametrize("num_started", [0, 1])
+def test_threads_that_cannot_be_started(num_started, monkeypatch):
+    started = []
+    original = threading.Thread.start
+
+    def start(thread):
+        if len(started) == num_started:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        original(thread)
+
+    monkeypatch.setattr(threads, "_executor", None)
+    monkeypatch.setattr(threading.Thread, "start", start)
+    done = []
+    threads.for_each(done.append, range(100), num_threads=4)
+    threads.for_each(done.append, range(100), num_threads=4)
+    assert sorted(done) == sorted([*range(100), *range(100)])
+    assert len(started) == num_started
+
+
+AT_EXIT = """
+import atexit, threading
+import torch
+from gswe_pyg.ops import numba_backend, segment_quantile, threads
+
+numba_backend._WORTH_THREADS = 1
+torch.set_num_threads(2)
+src, ptr = torch.arange(8.0).view(4, 2), torch.tensor([0, 2, 4])
+expected = segment_quantile(src, ptr, 2)
+if {started_before}:
+    assert threads._executor is not None
+else:
+    threads._executor = None
+
+def late():
+    print(segment_quantile(src, ptr, 2).equal(expected))
+
+{register}(late)
+"""
+
+
+@pytest.mark.parametrize("started_before", [True, False])
+@pytest.mark.parametrize("register", ["atexit.register", "threading._register_atexit"])
+def test_use_while_python_shuts_down(register, started_before):
+    script = AT_EXIT.format(register=register, started_before=started_before)
+    process = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=600
+    )
+    assert process.stdout == "True\n", process.stderr
+
+
 # With masses ##########################################################################
 
 
@@ -582,6 +644,70 @@ def test_no_place_to_keep_compiled_code():
     )
     assert process.returncode == 0, process.stderr
     assert process.stdout == "[[[1.0, 2.0]]]\n"
+
+
+WITH_CACHE = """
+import errno, sys
+import torch
+from numba.core import caching
+
+def full(*args):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+if sys.argv[1] == "full":
+    caching.IndexDataCacheFile.save = full
+from gswe_pyg.ops import segment_quantile
+print(segment_quantile(torch.tensor([[2.0], [1.0]]), torch.tensor([0, 2]), 2).tolist())
+from gswe_pyg.ops.numba_kernels import quantile
+print(sum(quantile.stats.cache_hits.values()))
+"""
+
+
+def test_faults_of_the_cache(tmp_path):
+    def run_with_cache(disk="fine"):
+        process = subprocess.run(
+            [sys.executable, "-c", WITH_CACHE, disk],
+            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
+        assert process.returncode == 0, process.stderr
+        values, hits = process.stdout.splitlines()
+        assert values == "[[[1.0, 2.0]]]"
+        return int(hits)
+
+    assert run_with_cache("full") == 0
+    assert run_with_cache() == 0
+    assert run_with_cache() == 1
+    for pattern in ("*.nbi", "*.nbc"):
+        for damage in (lambda data: data[: len(data) // 2], lambda data: b"damaged"):
+            for path in tmp_path.rglob(pattern):
+                path.write_bytes(damage(path.read_bytes()))
+            assert run_with_cache() == 0
+            assert run_with_cache() == 1  # and made whole again
+
+
+WITHOUT_JIT = """
+import warnings
+import torch
+from gswe_pyg.ops import segment_quantile
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    out = segment_quantile(torch.tensor([[2.0], [1.0]]), torch.tensor([0, 2]), 2)
+print(out.tolist(), "NUMBA_DISABLE_JIT" in str(caught[0].message))
+"""
+
+
+def test_torch_takes_over_where_numba_does_not_compile():
+    process = subprocess.run(
+        [sys.executable, "-c", WITHOUT_JIT],
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert process.stdout == "[[[1.0, 2.0]]] True\n", process.stderr
 
 
 WITHOUT_NUMBA = """
