@@ -154,6 +154,47 @@ def _weighted_adjoint_kernel(
     return backend_module(backend).weighted_adjoint(grad, src, ptr, weight, reads)
 
 
+def _weighted_tangent_kernel(
+    src_tangent: Tensor,
+    weight_tangent: Tensor,
+    src: Tensor,
+    ptr: Tensor,
+    weight: Tensor,
+    num_points: int,
+    interpolation: str,
+    extremes: bool,
+    levels: Sequence[float],
+    backend: str,
+) -> Tensor:
+    reads = Reads(num_points, interpolation, extremes, tuple(levels))
+    tangents = (src_tangent, weight_tangent)
+    return backend_module("torch").weighted_tangent(*tangents, src, ptr, weight, reads)
+
+
+def _weighted_second_kernel(
+    grad_src: Tensor,
+    grad_weight: Tensor,
+    grad: Tensor,
+    src: Tensor,
+    ptr: Tensor,
+    weight: Tensor,
+    num_points: int,
+    interpolation: str,
+    extremes: bool,
+    levels: Sequence[float],
+    backend: str,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of the gradients: those of ``grad``, ``src`` and ``weight``."""
+    reads = Reads(num_points, interpolation, extremes, tuple(levels))
+    inputs = [x.detach().requires_grad_() for x in (grad, src, weight)]
+    with torch.enable_grad():
+        outputs = backend_module("torch").weighted_adjoint(
+            inputs[0], inputs[1], ptr, inputs[2], reads
+        )
+        grads = (grad_src, grad_weight)
+        return torch.autograd.grad(outputs, inputs, grads, materialize_grads=True)
+
+
 # Shapes ###############################################################################
 
 
@@ -191,14 +232,44 @@ def _fake_weighted_adjoint(
     return torch.empty_like(src), torch.empty_like(weight)
 
 
+def _fake_weighted_tangent(
+    src_tangent,
+    weight_tangent,
+    src,
+    ptr,
+    weight,
+    num_points,
+    interpolation,
+    extremes,
+    levels,
+    backend,
+):
+    return _new_points(src, ptr, num_points, extremes, levels)
+
+
+def _fake_weighted_second(grad_src, grad_weight, grad, src, ptr, weight, *options):
+    return torch.empty_like(grad), torch.empty_like(src), torch.empty_like(weight)
+
+
 # Derivatives ##########################################################################
 
 
 def _remember_quantile(ctx, inputs, output):
     _, ptr, *ctx.options, _, ctx.backend = inputs
-    ctx.save_for_backward(output[1], ptr)
+    _save(ctx, output[1], ptr)
     ctx.mark_non_differentiable(output[1])
     ctx.set_materialize_grads(False)  # or zeros are made for the order
+
+
+def _save(ctx, *tensors):
+    ctx.save_for_backward(*tensors)
+    if hasattr(ctx, "save_for_forward"):  # not in a custom operator
+        ctx.save_for_forward(*tensors)
+
+
+def _quantile_jvp(ctx, tangent, *_):
+    order, ptr = ctx.saved_tensors
+    return apply(tangent, order, ptr, *ctx.options, ctx.backend), None
 
 
 def _quantile_backward(ctx, grad, _):
@@ -211,7 +282,15 @@ def _quantile_backward(ctx, grad, _):
 
 def _remember_linear(ctx, inputs, output):
     _, order, ptr, *ctx.options, ctx.backend = inputs
-    ctx.save_for_backward(order, ptr)
+    _save(ctx, order, ptr)
+
+
+def _apply_jvp(ctx, tangent, *_):
+    return apply(tangent, *ctx.saved_tensors, *ctx.options, ctx.backend)
+
+
+def _adjoint_jvp(ctx, tangent, *_):
+    return adjoint(tangent, *ctx.saved_tensors, *ctx.options, ctx.backend)
 
 
 def _apply_backward(ctx, grad):
@@ -226,7 +305,16 @@ def _adjoint_backward(ctx, grad):
 
 def _remember_weighted(ctx, inputs, output):
     src, ptr, weight, *ctx.options = inputs
-    ctx.save_for_backward(src, ptr, weight)
+    _save(ctx, src, ptr, weight)
+
+
+def _weighted_jvp(ctx, src_tangent, _, weight_tangent, *__):
+    src, ptr, weight = ctx.saved_tensors
+    tangents = [
+        torch.zeros_like(x) if tangent is None else tangent
+        for x, tangent in ((src, src_tangent), (weight, weight_tangent))
+    ]
+    return weighted_tangent(*tangents, src, ptr, weight, *ctx.options)
 
 
 def _weighted_backward(ctx, grad):
@@ -234,52 +322,151 @@ def _weighted_backward(ctx, grad):
     return grads[0], None, grads[1], *(None,) * 5
 
 
+def _remember_weighted_adjoint(ctx, inputs, output):
+    grad, src, ptr, weight, *ctx.options = inputs
+    _save(ctx, grad, src, ptr, weight)
+
+
+def _weighted_adjoint_backward(ctx, grad_src, grad_weight):
+    tensors = ctx.saved_tensors
+    grads = weighted_second(grad_src, grad_weight, *tensors, *ctx.options)
+    return grads[0], grads[1], None, grads[2], *(None,) * 5
+
+
+def _remember_nothing(ctx, inputs, output):
+    pass
+
+
+def _no_derivative(*_):
+    raise NotImplementedError(
+        "'torch.func' does not differentiate quantiles with 'weight' that often: use "
+        "'torch.autograd.grad' with 'create_graph=True'"
+    )
+
+
+# Batches of calls (vmap) ##############################################################
+#
+# Columns do not know of each other: a batch of values is more of them. A batch of
+# masses, which are the same for all columns, is more sets.
+
+
+def _vmap_columns(function: Callable) -> Callable:
+    """For an operator on values or points, and maybe their order: all have the columns
+    as their second dimension."""
+
+    def batched(info, in_dims, *args):
+        size, args = info.batch_size, list(args)
+        _refuse_batched_ptr(in_dims, args)
+        for i, x in enumerate(args):
+            if isinstance(x, Tensor) and x.dtype != torch.int64:
+                args[i] = _joined(x, in_dims[i], size, 1)
+        out = function(*args)
+        if isinstance(out, Tensor):
+            return out.unflatten(1, (size, -1)), 1
+        points, order = (x.unflatten(1, (size, -1)) for x in out)
+        return (points, order), (1, 1)
+
+    return batched
+
+
+def _vmap_sets(function: Callable) -> Callable:
+    """For an operator with masses: all tensors have rows or sets first."""
+
+    def batched(info, in_dims, *args):
+        size, args = info.batch_size, list(args)
+        _refuse_batched_ptr(in_dims, args)
+        for i, x in enumerate(args):
+            if isinstance(x, Tensor) and x.dtype == torch.int64:
+                starts = torch.arange(size, device=x.device)[:, None] * x[-1]
+                args[i] = torch.cat([x[:1], (starts + x[1:]).flatten()])
+            elif isinstance(x, Tensor):
+                args[i] = _joined(x, in_dims[i], size, 0)
+        out = function(*args)
+        if isinstance(out, Tensor):
+            return out.unflatten(0, (size, -1)), 0
+        return tuple(x.unflatten(0, (size, -1)) for x in out), (0,) * len(out)
+
+    return batched
+
+
+def _joined(x: Tensor, dim: int | None, size: int, place: int) -> Tensor:
+    """With the calls of a batch side by side in a dimension."""
+    if dim is None:
+        x = x.unsqueeze(place).expand(*x.shape[:place], size, *x.shape[place:])
+    else:
+        x = x.movedim(dim, place)
+    return x.flatten(place, place + 1)
+
+
+def _refuse_batched_ptr(in_dims: tuple, args: list) -> None:
+    for dim, x in zip(in_dims, args, strict=True):
+        is_ptr = isinstance(x, Tensor) and x.dtype == torch.int64
+        if is_ptr and dim is not None:
+            raise ValueError(
+                "'ptr' must be the same for all calls of 'torch.vmap': pass 'in_dims' "
+                "with None for it"
+            )
+
+
 def _operator(
     name: str,
     kernel: Callable,
     fake: Callable,
-    remember: Callable | None = None,
-    backward: Callable | None = None,
+    remember: Callable,
+    backward: Callable,
+    jvp: Callable,
+    vmap: Callable,
+    is_transparent: bool = False,
 ) -> Callable:
     """A custom operator; called directly where nothing has to see it as one.
 
     The detour by the dispatcher costs a tenth of a millisecond a call, which is more
-    than a small batch takes.
+    than a small batch takes. If it ``is_transparent``, PyTorch differentiates the
+    operations inside, but for the transforms of :obj:`torch.func`, which would need to
+    look at values.
     """
     operator = torch.library.custom_op(f"gswe_pyg::{name}", kernel, mutates_args=())
     operator.register_fake(fake)
-    if backward is None:
-        direct = kernel
-    else:
+    if not is_transparent:
         operator.register_autograd(backward, setup_context=remember)
 
-        class Direct(torch.autograd.Function):
-            @staticmethod
-            def forward(ctx, *inputs):
-                output = kernel(*inputs)
-                remember(ctx, inputs, output)
-                return output
+    class Direct(torch.autograd.Function):
+        @staticmethod
+        def forward(*inputs):
+            return kernel(*inputs)
 
-        Direct.__name__ = name
-        Direct.backward = staticmethod(backward)
-        direct = Direct.apply
+    Direct.__name__ = name
+    Direct.setup_context = staticmethod(remember)
+    Direct.backward = staticmethod(backward)
+    Direct.jvp = staticmethod(jvp)
+
+    # A batch of calls is a call, which may be transformed itself.
+    Direct.vmap = staticmethod(vmap(lambda *args: call(*args)))
 
     def call(*args):
         # Tracers use subclasses of tensors, in a backward pass without further notice.
         is_traced = torch.compiler.is_compiling() or any(
-            isinstance(arg, Tensor) and type(arg) not in (Tensor, Parameter)
+            type(arg) not in (Tensor, Parameter) or arg.is_meta
             for arg in args
+            if isinstance(arg, Tensor)
         )
         if is_traced:
             return operator(*args)
-        return direct(*args) if _is_differentiated(args) else kernel(*args)
+        if is_transformed() or (not is_transparent and _is_differentiated(args)):
+            return Direct.apply(*args)
+        return kernel(*args)
 
     return call
 
 
+def is_transformed() -> bool:
+    """Tangents of forward mode and the wrappers of :obj:`torch.func` have no mark on
+    the tensor, but a level that is entered."""
+    return forward_ad._current_level >= 0 or torch._C._are_functorch_transforms_active()
+
+
 def _is_differentiated(args: tuple) -> bool:
-    # Tangents of forward mode have no mark on the tensor, but a level that is entered.
-    if forward_ad._current_level >= 0:
+    if is_transformed():
         return True
     return torch.is_grad_enabled() and any(
         isinstance(arg, Tensor) and arg.requires_grad for arg in args
@@ -292,6 +479,8 @@ quantile = _operator(
     _fake_quantile,
     _remember_quantile,
     _quantile_backward,
+    _quantile_jvp,
+    _vmap_columns,
 )
 apply = _operator(
     "segment_quantile_apply",
@@ -299,6 +488,8 @@ apply = _operator(
     _fake_apply,
     _remember_linear,
     _apply_backward,
+    _apply_jvp,
+    _vmap_columns,
 )
 adjoint = _operator(
     "segment_quantile_adjoint",
@@ -306,6 +497,8 @@ adjoint = _operator(
     _fake_adjoint,
     _remember_linear,
     _adjoint_backward,
+    _adjoint_jvp,
+    _vmap_columns,
 )
 weighted = _operator(
     "weighted_segment_quantile",
@@ -313,9 +506,36 @@ weighted = _operator(
     _fake_weighted,
     _remember_weighted,
     _weighted_backward,
+    _weighted_jvp,
+    _vmap_sets,
 )
 weighted_adjoint = _operator(
     "weighted_segment_quantile_adjoint",
     _weighted_adjoint_kernel,
     _fake_weighted_adjoint,
+    _remember_weighted_adjoint,
+    _weighted_adjoint_backward,
+    _no_derivative,
+    _vmap_sets,
+    is_transparent=True,
+)
+weighted_tangent = _operator(
+    "weighted_segment_quantile_tangent",
+    _weighted_tangent_kernel,
+    _fake_weighted_tangent,
+    _remember_nothing,
+    _no_derivative,
+    _no_derivative,
+    _vmap_sets,
+    is_transparent=True,
+)
+weighted_second = _operator(
+    "weighted_segment_quantile_second",
+    _weighted_second_kernel,
+    _fake_weighted_second,
+    _remember_nothing,
+    _no_derivative,
+    _no_derivative,
+    _vmap_sets,
+    is_transparent=True,
 )

@@ -264,6 +264,7 @@ def _read(
     if weight is not None:
         return operators.weighted(src, ptr, weight, *reads, name)
     with_order = src.requires_grad and torch.is_grad_enabled()
+    with_order = with_order or operators.is_transformed()
     return operators.quantile(src, ptr, *reads, with_order, name)[0]
 
 

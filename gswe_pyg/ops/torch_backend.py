@@ -122,6 +122,27 @@ def weighted_adjoint(
     return grad_src, grad_weight
 
 
+def weighted_tangent(
+    src_tangent: Tensor,
+    weight_tangent: Tensor,
+    src: Tensor,
+    ptr: Tensor,
+    weight: Tensor,
+    reads: Reads,
+) -> Tensor:
+    """The transpose of :func:`weighted_adjoint`: how the points change."""
+    plan = _plan(ptr, reads)
+    out = src.new_zeros(plan.num_sets, src.shape[1], reads.num_reads)
+    for bucket in _buckets(plan, src, weighted=True):
+        weighted, position, scale = _weighted_reads(src, weight, bucket, reads)
+        values = src_tangent[bucket.index, bucket.slices].mT.double()
+        mass = weight_tangent[bucket.index].where(bucket.mask, 0).double() * scale
+        mass = mass[:, None].expand(position.shape).gather(-1, position)
+        points = weighted.tangents(values.gather(-1, position), mass)
+        out[bucket.graphs, bucket.slices] = points.to(src.dtype)
+    return out
+
+
 def _plan(ptr: Tensor, reads: Reads) -> Plan:
     return Plan(ptr.cpu().numpy(), reads)
 
@@ -217,7 +238,7 @@ def _dense_terms(bucket: _Bucket, plan: Plan, like: Tensor) -> _DenseTerms:
     return _DenseTerms(
         torch.as_tensor(terms.used[used], device=like.device).long(),
         torch.as_tensor(point, device=like.device),
-        torch.as_tensor(weight).to(like.dtype).to(like.device),
+        torch.as_tensor(weight, device="cpu").to(like.dtype).to(like.device),
     )
 
 

@@ -122,9 +122,9 @@ class WeightedReads:
         num_inner = self.reads.num_inner
         inner = grad[..., :num_inner]
         if self.windows is not None:
-            picked = (inner[..., None] * self.shares).where(self.shares != 0, 0)
-            grad_values = picked.sum(-2)
-            grad_mass = self._mass_gradient(inner)
+            picked = inner[..., None] * self.shares
+            grad_values = picked.where(self.shares != 0, 0).sum(-2)
+            grad_mass = (inner[..., None] * self._by_mass()).sum(-2)
         else:
             grad_values = torch.zeros_like(self.values)
             for column in self.columns:
@@ -135,6 +135,18 @@ class WeightedReads:
                 -1, self.extremes, grad[..., num_inner:]
             )
         return grad_values, grad_mass
+
+    def tangents(self, values: Tensor, mass: Tensor) -> Tensor:
+        """That of the points, from those of the values and the masses."""
+        if self.windows is not None:
+            picked = values[..., None, :] * self.shares
+            inner = picked.where(self.shares != 0, 0).sum(-1)
+            parts = [inner + (mass[..., None, :] * self._by_mass()).sum(-1)]
+        else:
+            parts = [sum(0.5 * values.gather(-1, column) for column in self.columns)]
+        if self.reads.extremes:
+            parts.append(values.gather(-1, self.extremes))
+        return torch.cat(parts, dim=-1)
 
     def _make_windows(self) -> Windows:
         total, numerator, denominator = self.total, self.numerator, self.denominator
@@ -234,32 +246,31 @@ class WeightedReads:
         column = torch.searchsorted(self.cumulative.contiguous(), place.contiguous())
         return column.minimum(self.last)
 
-    def _mass_gradient(self, grad: Tensor) -> Tensor:
-        r"""With a little more mass, an element inside of a window pushes out the value
-        at its right end, and one before it moves the whole window. The ends themselves
-        move with the total and the sum of squares."""
-        windows = self.windows
-        value = self.values
+    def _by_mass(self) -> Tensor:
+        """The derivatives of the points by the masses, ``[b, l, R, P]``.
+
+        With a little more mass, an element inside of a window pushes out the value at
+        its right end, and one before it moves the whole window. The ends themselves
+        move with the total and the sum of squares.
+        """
+        windows, value = self.windows, self.values
         low, high = value.gather(-1, self.lower), value.gather(-1, self.upper)
         point = (value[..., None, :] * self.shares).where(self.shares != 0, 0).sum(-1)
-        grad = (grad * self.factor / self.width).where(self.has_width, 0)
         by_total = (high - point) * windows.right_by_total
         by_total = by_total + (point - low) * windows.left_by_total
         by_squares = (high - point) * windows.right_by_squares
         by_squares = by_squares + (point - low) * windows.left_by_squares
-        grad_total = (grad * by_total).sum(-1, keepdim=True)
-        grad_squares = (grad * by_squares).sum(-1, keepdim=True)
         # Elements without mass at an end of the set belong to the window there.
         place = torch.arange(value.shape[-1], device=value.device)
+        whole = self.factor * self.total
         begins = self.lower.where(windows.left > 0, 0)[..., None]
-        stops = self.upper.where(windows.right < self.factor * self.total, len(place))[
-            ..., None
-        ]
-        inside = (value[..., None, :] - high[..., None]).where(
-            (place >= begins) & (place <= stops), 0
-        )
-        before = (low - high)[..., None].where(place < begins, 0)
-        grad_mass = ((inside + before) * grad[..., None]).sum(-2)
-        grad_mass = grad_mass + grad_total + 2 * self.mass * grad_squares
+        stops = self.upper.where(windows.right < whole, len(place))[..., None]
+        is_inside = (place >= begins) & (place <= stops)
+        by_mass = (value[..., None, :] - high[..., None]).where(is_inside, 0)
+        by_mass = by_mass + (low - high)[..., None].where(place < begins, 0)
+        by_mass = by_mass + by_total[..., None]
+        by_mass = by_mass + 2 * self.mass[..., None, :] * by_squares[..., None]
+        by_mass = by_mass * (self.factor / self.width)[..., None]
         # What has neither mass nor a number is left out altogether.
-        return grad_mass.where((self.mass > 0) | value.isfinite(), 0)
+        is_there = (self.mass > 0) | value.isfinite()
+        return by_mass.where(self.has_width[..., None] & is_there[..., None, :], 0)

@@ -6,13 +6,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch_geometric.nn import QuantileAggregation
 
 from gswe_pyg.ops import (
     backend,
+    plan,
     segment_heads,
     segment_quantile,
     segment_quantile_at,
+    torch_backend,
 )
 from gswe_pyg.ops.interpolation import (
     INTERPOLATIONS,
@@ -20,7 +23,7 @@ from gswe_pyg.ops.interpolation import (
     level_as_fraction,
     neighbours_at,
 )
-from gswe_pyg.ops.plan import Reads, make_terms
+from gswe_pyg.ops.plan import Plan, Reads, make_terms
 
 BACKENDS = ("numba", "torch")
 WEIGHTED = ("linear", "step", "barycentric")
@@ -413,3 +416,44 @@ def test_terms_are_averages_of_used_values(reads):
         positions = terms.position[first[0] : first[reads.num_reads]]
         assert sorted(set(positions)) == list(range(len(used)))
         assert len(positions) <= reads.max_terms(int(size))
+
+
+@pytest.mark.parametrize("interpolation", INTERPOLATIONS)
+def test_kept_terms_are_bounded_by_bytes(interpolation, monkeypatch):
+    monkeypatch.setattr(plan, "_kept", plan._Kept())
+    monkeypatch.setattr(plan, "_KEPT_BYTES", 1 << 20)
+    for num_points in (5, 50, 2000, 10_000):
+        for largest in (20, 300, 700):
+            ptr = np.concatenate([[0], np.cumsum(np.arange(1, largest + 1))])
+            reads = Reads(num_points, interpolation)
+            terms = Plan(ptr, reads).terms
+            assert plan._kept.num_bytes <= 1 << 20
+            kept = [plan._num_bytes(found) for found in plan._kept._entries.values()]
+            assert sum(kept) == plan._kept.num_bytes
+            if sum(array.nbytes for array in terms) < 1 << 18:
+                assert Plan(ptr, reads).terms is terms  # the backward pass finds them
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("interpolation", WEIGHTED)
+def test_memory_of_torch_is_bounded_with_many_points(
+    interpolation, weighted, monkeypatch
+):
+    """Whatever is made on the way is not larger than the budget says."""
+    monkeypatch.setattr(torch_backend, "_BUDGET", 1 << 22)
+    src, ptr = ragged([60] * 40, num_slices=8)
+    weight = torch.ones(len(src)) if weighted else None
+
+    class Largest(TorchDispatchMode):
+        num_bytes = 0
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            out = func(*args, **(kwargs or {}))
+            if isinstance(out, torch.Tensor) and out.shape != expected:
+                self.num_bytes = max(self.num_bytes, out.nbytes)
+            return out
+
+    expected = (40, 8, 2000)  # the result itself
+    with backend("torch"), Largest() as largest:
+        segment_quantile(src, ptr, 2000, interpolation, weight)
+    assert 0 < largest.num_bytes <= 1 << 22

@@ -462,11 +462,3 @@ def test_bad_input(changes, message):
     segment_quantile(**arguments)
     with pytest.raises(ValueError, match=message):
         segment_quantile(**{**arguments, **changes})
-
-
-def test_tangents_of_forward_mode_are_refused_not_dropped():
-    x, ptr = torch.randn(5, 2), torch.tensor([0, 5])
-    with torch.autograd.forward_ad.dual_level():
-        dual = torch.autograd.forward_ad.make_dual(x, torch.ones_like(x))
-        with pytest.raises(RuntimeError, match="jvp"):
-            segment_quantile(dual, ptr, num_points=2)
