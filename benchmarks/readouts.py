@@ -13,7 +13,6 @@ from torch_geometric.nn.aggr import (
     MaxAggregation,
     MeanAggregation,
     MultiAggregation,
-    QuantileAggregation,
     SetTransformerAggregation,
     SortAggregation,
     SumAggregation,
@@ -21,6 +20,7 @@ from torch_geometric.nn.aggr import (
 
 from benchmarks.engine.arguments import Registry
 from gswe_pyg import GSWEAggregation
+from gswe_pyg.aggr import QuantileAggregation  # PyG's numbers, in less time
 from gswe_pyg.aggr.gswe import REFERENCE_STD
 from gswe_pyg.models import PMA, ApproxRepSet, RepSet
 
@@ -40,6 +40,7 @@ class Shape(NamedTuple):
     references: int = 1  # heads of PMA, hidden sets
     max_nodes: int = 0  # of the largest graph
     slicer: str = "identity"  # if ``has_slicer``
+    extremes: bool = True  # if ``has_extremes``
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ class Readout:
     has_points: bool = True  # if not, one run stands for all numbers of points
     has_references: bool = False  # likewise
     has_slicer: bool = False  # and takes weights, and a reference that starts somewhere
+    has_extremes: bool = False
     #: The parameters that shift the embeddings of all sets alike, if ``start`` says
     #: where they begin, and their scale as built.
     constants: Callable[[Aggregation], list[Parameter]] | None = None
@@ -101,17 +103,17 @@ def _heads(heads: int, colour: str, size: bool) -> Readout:
     def build(shape: Shape) -> GSWEAggregation:
         return GSWEAggregation(
             shape.channels,
-            num_points=shape.points,
+            num_points=max(shape.points, heads),
             slicer="identity",
             heads=heads,
-            extremes=True,
+            extremes=shape.extremes,
             reference=None,
             encode_size=size,
         )
 
     plural = "head" if heads == 1 else "heads"
     label = f"GSWE, {heads} {plural}{', size' if size else ''}"
-    return Readout(build, label, colour, "--" if size else "-")
+    return Readout(build, label, colour, "--" if size else "-", has_extremes=True)
 
 
 def _deep_sets(shape: Shape) -> DeepSetsAggregation:
@@ -177,8 +179,10 @@ READOUTS: Registry = Registry(
     gswe_barycentric_size=_gswe("barycentric", "tab:green", ":", size=True),
     gswe_heads1=_heads(1, "navy", size=False),
     gswe_heads1_size=_heads(1, "navy", size=True),
+    gswe_heads2=_heads(2, "slateblue", size=False),
     gswe_heads4=_heads(4, "darkviolet", size=False),
     gswe_heads4_size=_heads(4, "darkviolet", size=True),
+    gswe_heads8=_heads(8, "mediumorchid", size=False),
     repset=Readout(
         lambda shape: RepSet(shape.channels, shape.references, shape.points),
         "RepSet",

@@ -25,6 +25,7 @@ class Outcome(NamedTuple):
 
     metrics: dict[str, float]
     parameters: int
+    curves: dict[str, list[float]] | None = None  # a value per epoch
 
 
 class Context(NamedTuple):
@@ -117,6 +118,7 @@ def _do(
         "seconds": round(seconds, 3),
         "cpu_seconds": round(cpu_seconds, 3),  # other work on the machine left out
         "parameters": outcome.parameters,
+        **({"curves": outcome.curves} if outcome.curves else {}),
         "threads": engine.threads,
         "devices": 1,
         "versions": provenance.versions(),

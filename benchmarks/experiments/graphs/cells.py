@@ -5,9 +5,11 @@ from statistics import mean, stdev
 
 import pandas as pd
 
+from benchmarks.engine.config import fill_added
 from benchmarks.engine.pages import protocols
 from benchmarks.engine.records import Record, frame
 from benchmarks.experiments.graphs.data import METRICS
+from benchmarks.experiments.graphs.run import Run
 from benchmarks.readouts import in_order
 
 METRIC_LABELS = {"accuracy": "accuracy, %", "rocauc": "ROC-AUC, %", "rmse": "RMSE"}
@@ -24,7 +26,7 @@ def largest_protocols(records: list[Record], more_axes: Iterable[str]) -> pd.Dat
         own = [r for r in records if r["config"]["dataset"] == dataset]
         if own:
             chosen += protocols(own, (*AXES, *more_axes))[0][1]
-    table = frame(chosen)
+    table = fill_added(frame(chosen), Run)
     table["id"] = [record["id"] for record in chosen]
     return table
 

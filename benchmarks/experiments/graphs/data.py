@@ -4,8 +4,9 @@
 held out for validation: everything is chosen by them, nothing by the test part.
 """
 
+import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Protocol
@@ -45,6 +46,8 @@ class Settings(Protocol):
 
     seed: int
     elements: int | None
+    attributes: bool
+    splits: str
 
 
 @dataclass(frozen=True)
@@ -64,10 +67,13 @@ class GraphTask:
 
 def load_tu_task(name: str, root: Path, run: Settings) -> GraphTask:
     """A seed is a fold: ten of them are one cross-validation, the next ten another."""
-    graphs = _tu_graphs(root, name)
+    graphs = _tu_graphs(root, name, run.attributes)
     split, fold = divmod(run.seed, FOLDS)
-    train, test = stratified_folds(graphs.y, FOLDS, seed=split)[fold]
-    train, valid = _hold_out(train, graphs.y, FOLDS - 1, run.seed)
+    if run.splits == "public":
+        train, valid, test = _public_split(root, name, fold)
+    else:
+        train, test = stratified_folds(graphs.y, FOLDS, seed=split)[fold]
+        train, valid = _hold_out(train, graphs.y, FOLDS - 1, run.seed)
     num_classes = int(graphs.y.max()) + 1
     return GraphTask(
         graphs, train, valid, test, num_classes, F.cross_entropy, _accuracy
@@ -136,9 +142,32 @@ def _hold_out(
     return chosen[rest], chosen[part]
 
 
+def _public_split(root: Path, name: str, fold: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Of the fair comparison protocol (Errica et al., 2020)."""
+    path = root / "splits" / f"{name}.json"
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"splits=public needs {path}: a list of ten mappings with the lists "
+            f"'train', 'validation' and 'test'"
+        )
+    parts = json.loads(path.read_text())[fold]
+    train, valid, test = (
+        torch.tensor(parts[part]) for part in ("train", "validation", "test")
+    )
+    return train, valid, test
+
+
 @lru_cache(maxsize=1)
-def _tu_graphs(root: Path, name: str) -> GraphTable:
-    return GraphTable.from_dataset(load_tu(root / "TUDataset", name)[0])
+def _tu_graphs(root: Path, name: str, attributes: bool) -> GraphTable:
+    dataset = load_tu(root / "TUDataset", name, use_node_attr=attributes)[0]
+    graphs = GraphTable.from_dataset(dataset)
+    if not attributes:
+        return graphs
+    # Attributes come first; labels, behind them, are zero or one.
+    count = dataset.num_node_attributes
+    values = graphs.x[:, :count]
+    values = (values - values.mean(0)) / values.std(0).clamp(min=1e-6)
+    return replace(graphs, x=torch.cat([values, graphs.x[:, count:]], dim=-1))
 
 
 @lru_cache(maxsize=1)

@@ -8,8 +8,14 @@ from statistics import median
 import torch
 from torch import Tensor
 from torch_geometric.nn import GIN, MLP
+from torch_geometric.nn.aggr import Aggregation
 
-from benchmarks.engine.config import RunSettings, check_choices, check_positive
+from benchmarks.engine.config import (
+    RunSettings,
+    added,
+    check_choices,
+    check_positive,
+)
 from benchmarks.engine.grid import Context, Outcome
 from benchmarks.experiments.graphs.data import DATASETS, METRICS, GraphTask
 from benchmarks.experiments.graphs.graph_table import GraphTable
@@ -34,12 +40,24 @@ class Run(RunSettings):
     elements: int | None = None  # of the 1,024 points of ModelNet10's objects
     train_graphs: int | None = None  # all
     evaluate: str = "test"  # or "validation", for choices that must not see the test
+    attributes: bool = added(False)  # continuous ones of nodes, standardised
+    schedule: str = added("constant")  # or "cosine", of the learning rate
+    splits: str = added("stratified")  # or "public", of TU sets
+    with_size: bool = added(False)  # the log size is appended, to any readout
+    extremes: bool = added(True)  # of heads
+    head: int | None = added(None)  # hidden channels behind the readout
 
     def __post_init__(self) -> None:
         DATASETS[self.dataset]
         READOUTS[self.readout]
         check_positive(self, "points", "hidden", "layers", "epochs", "batch_size")
-        check_choices(self, slicer=SLICERS, evaluate=("test", "validation"))
+        check_choices(
+            self,
+            slicer=SLICERS,
+            evaluate=("test", "validation"),
+            schedule=("constant", "cosine"),
+            splits=("stratified", "public"),
+        )
         if self.train_graphs is not None and self.train_graphs < self.batch_size:
             raise ValueError("train_graphs must be at least batch_size")
         if self.hidden % 4 != 0:
@@ -52,6 +70,8 @@ class Run(RunSettings):
     def canonical(self) -> "Run":
         readout = READOUTS[self.readout]
         run = self if readout.has_points else replace(self, points=1)
+        if not readout.has_extremes:
+            run = replace(run, extremes=True)
         return run if readout.has_slicer else replace(run, slicer=Run.slicer)
 
 
@@ -71,6 +91,10 @@ def execute(run: Run, context: Context) -> Outcome:
     torch.manual_seed(run.seed)
     model = build(run, task).to(context.device)
     optimizer = torch.optim.Adam(model.parameters(), run.learning_rate, fused=True)
+    last_factor = 0.0 if run.schedule == "cosine" else 1.0
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(
+        optimizer, run.epochs, eta_min=last_factor * run.learning_rate
+    )
 
     # With the same seed, all readouts see the same batches.
     generator = torch.Generator().manual_seed(run.seed)
@@ -80,6 +104,7 @@ def execute(run: Run, context: Context) -> Outcome:
         train = train[: run.train_graphs]
     sign = -1 if METRICS[run.dataset] == "rmse" else 1
     best, best_epoch, best_state, seconds = None, 0, None, []
+    curves: dict[str, list[float]] = {"valid": [], "train_loss": []}
     for epoch in range(run.epochs):
         start = time.process_time()
         model.train()
@@ -89,7 +114,10 @@ def execute(run: Run, context: Context) -> Outcome:
             for batch in task.graphs.batches(order, run.batch_size)
         ]
         seconds.append(time.process_time() - start)
+        schedule.step()
         score, loss = evaluate(task, model, task.valid, run.batch_size, context.device)
+        curves["valid"].append(round(score, 4))
+        curves["train_loss"].append(float(f"{torch.stack(losses).mean().item():.4g}"))
         # Few graphs tie often: then, those that are surer.
         if best is None or (sign * score, -loss) > best:
             best, best_epoch = (sign * score, -loss), epoch
@@ -109,6 +137,7 @@ def execute(run: Run, context: Context) -> Outcome:
             "epoch_seconds": float(f"{median(seconds):.4g}"),
         },
         parameters=sum(p.numel() for p in model.parameters()),
+        curves=curves,
     )
 
 
@@ -127,11 +156,39 @@ def build(run: Run, task: GraphTask) -> GNNWithReadout:
         }
     else:
         network = GIN(graphs.x.size(1), hidden, run.layers, jk="cat", **options)
-    shape = Shape(hidden, run.points, 1, graphs.max_nodes, run.slicer)
+    shape = Shape(hidden, run.points, 1, graphs.max_nodes, run.slicer, run.extremes)
     readout = READOUTS[run.readout].build(shape)
-    return GNNWithReadout(
+    if run.with_size:
+        readout = WithSize(readout)
+    model = GNNWithReadout(
         network, readout, task.num_outputs, dropout=run.dropout, **encoders
     )
+    if run.head is not None:
+        width = model.head.channel_list[0]
+        model.head = MLP(
+            [width, run.head, task.num_outputs], dropout=[run.dropout, 0.0], norm=None
+        )
+    return model
+
+
+class WithSize(Aggregation):
+    """A readout, and the logarithm of the size of the graph behind it."""
+
+    def __init__(self, readout: Aggregation) -> None:
+        super().__init__()
+        self.readout = readout
+
+    def forward(
+        self,
+        x: Tensor,
+        index: Tensor | None = None,
+        ptr: Tensor | None = None,
+        dim_size: int | None = None,
+        dim: int = -2,
+    ) -> Tensor:
+        out = self.readout(x, index, ptr, dim_size, dim)
+        size = torch.bincount(index, minlength=len(out)).clamp(min=1).log()
+        return torch.cat([out, size[:, None].to(out.dtype)], dim=-1)
 
 
 def _step(

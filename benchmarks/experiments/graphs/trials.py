@@ -15,34 +15,39 @@ from benchmarks.experiments.graphs.cells import (
 from benchmarks.experiments.graphs.data import METRICS
 
 #: What a row of the table is.
-SETTINGS = ["readout", "slicer", "points", "dropout"]
+SETTINGS = ["readout", "slicer", "points", "dropout", "extremes"]
 
 
 def trials(records: list[Record]) -> str:
-    """A row for each setting, on the data sets and seeds that all settings have."""
+    """A row for each setting, on the seeds that all settings of a data set have."""
     table = largest_protocols(records, SETTINGS)
-    table[SETTINGS] = table[SETTINGS].astype(str)
-    num_settings = len(table.drop_duplicates(SETTINGS))
-    places = table.drop_duplicates([*SETTINGS, "dataset", "seed"])
-    counts = places.groupby(["dataset", "seed"]).size()
-    common = counts.index[counts == num_settings]
-    seeds = sorted({seed for _, seed in common})
+    varied = ["readout", *(s for s in SETTINGS[1:] if table[s].nunique() > 1)]
+    table[varied] = table[varied].astype(str)
+    kept = pd.concat([_common(runs, varied) for _, runs in table.groupby("dataset")])
+    seeds = ", ".join(map(str, sorted(kept["seed"].unique())))
     origin = (
-        f"{len(records)} trials, commit {commits(records)}; seeds or folds "
-        f"{', '.join(map(str, seeds))}, which no result is made of. Scores of the "
-        f"best epoch on validation parts, mean ± standard deviation; the test parts "
-        f"of these folds were not looked at."
+        f"{len(records)} trials, commit {commits(records)}; seeds or folds {seeds}, "
+        f"which no result is made of. Scores of the best epoch on validation parts, "
+        f"mean ± standard deviation; the test parts of these folds were not looked at. "
+        f"Ranks are over the data sets that have all settings."
     )
-    if not len(common):
-        return f"{origin}\n\nNo data set has been run with every setting yet."
-    kept = table.set_index(["dataset", "seed"]).loc[common].reset_index()
+    if kept.empty:
+        return f"{origin}\n\nNo data set has been run with several settings yet."
     texts, values = {}, {}
-    for (*setting, dataset), runs in kept.groupby([*SETTINGS, "dataset"], sort=False):
+    for (*setting, dataset), runs in kept.groupby([*varied, "dataset"], sort=False):
         texts[(*setting, dataset)] = score(dataset, runs["valid"])
         values[(*setting, dataset)] = goodness(dataset, runs["valid"])
     datasets = [name for name in METRICS if name in set(kept["dataset"])]
     shown = pd.Series(texts).unstack()[datasets].rename(columns=title)
-    ranks = average_ranks(pd.Series(values).unstack().T)
+    ranks = average_ranks(pd.Series(values).unstack().dropna(axis=1).T)
     shown["average rank"] = ranks.map("{:.2f}".format)
     shown = shown.loc[ranks.sort_values(kind="stable").index]
-    return f"{origin}\n\n{markdown(shown.rename_axis(SETTINGS).reset_index())}"
+    return f"{origin}\n\n{markdown(shown.rename_axis(varied).reset_index())}"
+
+
+def _common(runs: pd.DataFrame, settings: list[str]) -> pd.DataFrame:
+    """The seeds that all settings of the data set have, if these are several."""
+    runs = runs.drop_duplicates([*settings, "seed"])
+    num_settings = len(runs.drop_duplicates(settings))
+    counts = runs.groupby("seed")["id"].transform("size")
+    return runs[(counts == num_settings) & (num_settings > 1)]

@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -321,12 +322,16 @@ def test_report_of_trials(tmp_path):
         record("MUTAG", "mean", 10, 0.1, valid=0.3, epochs=1, **trial),
     ]
     table = rows(report("graphs_start", records, tmp_path))
-    best = ["gswe_linear", "identity", "8", "0.0", "90.00 ± 0.00", "0.500", "1.00"]
-    assert best in table
-    assert ["mean", "identity", "8", "0.0", "80.00 ± 14.14", "1.000", "2.00"] in table
+    assert ["gswe_linear", "90.00 ± 0.00", "0.500", "1.00"] in table
+    assert ["mean", "80.00 ± 14.14", "1.000", "2.00"] in table
     assert not list(tmp_path.iterdir())
-    text = report("graphs_start", [records[0], records[5]], tmp_path)
-    assert "No data set has been run with every setting yet" in text
+    # What varies is shown; a setting that a data set lacks is left blank.
+    more = record("MUTAG", "gswe_heads1", 10, 0.1, valid=0.5, extremes=False, **trial)
+    records = [r for r in records if r["config"]["seed"] == 10] + [more]
+    table = rows(report("graphs_start", records, tmp_path))
+    assert ["gswe_heads1", "False", "50.00", "", "3.00"] in table
+    text = report("graphs_start", [records[0]], tmp_path)
+    assert "No data set has been run with several settings yet" in text
 
 
 @pytest.mark.parametrize("slicer", SLICERS)
@@ -361,3 +366,65 @@ def test_claims_compare_the_gswe_that_is_best_on_validation_parts():
         "ogbg-molesol": ("-50.0 ± 0.0 (0/0/3)", "fails"),
     }
     assert claims({}) == []
+
+
+def test_size_and_width_for_any_readout():
+    for readout in ("mean", "gswe_heads4"):
+        run = replace(TINY, readout=readout, points=8)
+        task = graph_data.DATASETS["MUTAG"](Path("data"), run)
+        plain = graphs.build(run, task)
+        sized = graphs.build(replace(run, with_size=True), task)
+        assert sized.head.channel_list[0] == plain.head.channel_list[0] + 1
+        wide = graphs.build(replace(run, head=32), task)
+        assert wide.head.channel_list[1] == 32
+        batch = task.graphs.select(torch.arange(4))
+        x = torch.randn(len(batch.x), 8)
+        out = sized.readout(x, batch.index(), dim_size=4)
+        torch.testing.assert_close(out[:, -1], batch.node_ptr.diff().log())
+        assert out[:, :-1].equal(plain.readout(x, batch.index(), dim_size=4))
+
+
+def test_cosine_schedule_and_curves():
+    run = replace(TINY, epochs=3)
+    constant, cosine = (
+        execute(run, CONTEXT),
+        execute(replace(run, schedule="cosine"), CONTEXT),
+    )
+    for outcome in (constant, cosine):
+        assert {len(curve) for curve in outcome.curves.values()} == {3}
+    first = [outcome.curves["train_loss"][0] for outcome in (constant, cosine)]
+    assert first[0] == first[1]
+    assert constant.curves != cosine.curves
+
+
+def test_public_splits(tmp_path, monkeypatch):
+    run = replace(TINY, splits="public", seed=1)
+    with pytest.raises(FileNotFoundError, match=r"splits=public needs .*MUTAG.json"):
+        execute(run, Context(torch.device("cpu"), tmp_path))
+    (tmp_path / "splits").mkdir()
+    parts = [{"train": [0], "validation": [1], "test": [2]}] * 2
+    parts[1] = {"train": [3, 4], "validation": [5], "test": [6, 7]}
+    (tmp_path / "splits" / "MUTAG.json").write_text(json.dumps(parts))
+    task = graph_data.DATASETS["MUTAG"](tmp_path, run)
+    assert [part.tolist() for part in (task.train, task.valid, task.test)] == [
+        [3, 4],
+        [5],
+        [6, 7],
+    ]
+
+
+def test_new_settings_leave_old_names_alone():
+    old = {
+        field: value
+        for field, value in vars(TINY).items()
+        if field not in ("attributes", "schedule", "splits", "with_size", "extremes")
+        and field != "head"
+    }
+    assert TINY.settings() == old
+    changed = replace(TINY, schedule="cosine")
+    assert changed.settings() == {**old, "schedule": "cosine"}
+    assert changed.identifier() != TINY.identifier()
+    # Only heads have extremes to leave out.
+    assert replace(TINY, extremes=False).canonical() == TINY
+    heads = replace(TINY, readout="gswe_heads1", extremes=False)
+    assert heads.canonical() == heads
