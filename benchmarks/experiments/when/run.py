@@ -1,0 +1,147 @@
+"""Trains a small network with a readout on sets whose label depends on one thing."""
+
+import copy
+from dataclasses import dataclass, replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch_geometric.nn import MLP
+
+from benchmarks.engine.config import RunSettings, check_choices, check_positive
+from benchmarks.engine.grid import Context, Outcome
+from benchmarks.experiments.graphs.graph_table import GraphTable
+from benchmarks.experiments.when.data import TASKS, make_sets
+from benchmarks.readouts import READOUTS, Shape
+from gswe_pyg import GSWEAggregation
+from gswe_pyg.models import readout_channels
+
+NUM_TRAINING, NUM_VALIDATION, NUM_TEST = 5000, 500, 2000  # drawn for any number used
+CHECKS = 10  # of the validation sets during training
+
+#: Not a network: quantiles in fixed directions, and logistic regression on them.
+PARAMETER_FREE = "parameter_free"
+
+
+@dataclass(frozen=True)
+class Run(RunSettings):
+    """The seed draws the data, the network and the batches."""
+
+    task: str = "shift"
+    readout: str = "mean"
+    train_sets: int = 1000
+    with_size: bool = False  # the logarithm of the size is appended, to any readout
+    points: int = 8
+    hidden: int = 32
+    steps: int = 300
+    batch_size: int = 64
+    learning_rate: float = 0.005
+
+    def __post_init__(self) -> None:
+        check_choices(self, task=TASKS, readout=[*READOUTS, PARAMETER_FREE])
+        check_positive(self, "train_sets", "points", "hidden", "steps", "batch_size")
+
+    def canonical(self) -> "Run":
+        if self.readout == PARAMETER_FREE:
+            return replace(self, learning_rate=0.0, steps=1, batch_size=1, hidden=1)
+        return self if READOUTS[self.readout].has_points else replace(self, points=1)
+
+
+class Network(torch.nn.Module):
+    """Elements to channels, a readout, a classifier."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__()
+        self.with_size = run.with_size
+        self.backbone = MLP([2, run.hidden, run.hidden], norm=None, plain_last=False)
+        readout = READOUTS[run.readout]
+        self.readout = readout.build(Shape(run.hidden, run.points))
+        width = readout_channels(self.readout, run.hidden) + run.with_size
+        self.head = MLP([width, run.hidden, 2], norm=None)
+
+    def forward(self, sets: GraphTable) -> Tensor:
+        out = self.readout(self.backbone(sets.x), sets.index(), dim_size=len(sets))
+        return self.head(append_size(out, sets) if self.with_size else out)
+
+
+def append_size(out: Tensor, sets: GraphTable) -> Tensor:
+    return torch.cat([out, sets.node_ptr.diff().log()[:, None]], dim=-1)
+
+
+def execute(run: Run, context: Context) -> Outcome:
+    """Keeps the parameters that are best on validation sets, and tests them."""
+    parts = [NUM_TEST, NUM_VALIDATION, max(NUM_TRAINING, run.train_sets)]
+    sets = GraphTable.from_sets(*make_sets(run.task, sum(parts), run.seed))
+    test, validation, train = torch.arange(sum(parts)).split(parts)
+    train = train[: run.train_sets]
+    if run.readout == PARAMETER_FREE:
+        return _without_network(run, sets, train, validation, test)
+    torch.manual_seed(run.seed)
+    model = Network(run)
+    optimizer = torch.optim.Adam(model.parameters(), run.learning_rate)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, run.steps)
+    generator = torch.Generator().manual_seed(run.seed)
+    best, best_state = (-1.0, 0.0), None
+    for step in range(1, run.steps + 1):
+        chosen = torch.randint(len(train), (run.batch_size,), generator=generator)
+        batch = sets.select(train[chosen])
+        model.train()
+        loss = F.cross_entropy(model(batch), batch.y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+        if step % max(1, run.steps // CHECKS) == 0:
+            score = accuracy(model, sets, validation)
+            if score > best[0]:
+                best, best_state = (score, step), copy.deepcopy(model.state_dict())
+    model.load_state_dict(best_state)
+    return Outcome(
+        metrics={
+            "test": accuracy(model, sets, test),
+            "valid": best[0],
+            "best_step": best[1],
+            "train_loss": round(loss.item(), 6),
+        },
+        parameters=sum(p.numel() for p in model.parameters()),
+    )
+
+
+@torch.no_grad()
+def accuracy(model: Network, sets: GraphTable, part: Tensor) -> float:
+    model.eval()
+    chosen = sets.select(part)
+    return (model(chosen).argmax(-1) == chosen.y).double().mean().item()
+
+
+def _without_network(
+    run: Run, sets: GraphTable, train: Tensor, validation: Tensor, test: Tensor
+) -> Outcome:
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    angles = torch.arange(8) * (torch.pi / 8)
+    directions = torch.nn.Linear(2, 8, bias=False)
+    directions.weight.data = torch.stack([angles.cos(), angles.sin()], dim=-1)
+    embedding = GSWEAggregation(
+        2, 8, run.points, slicer=directions, reference=None, extremes=True
+    )
+    with torch.no_grad():
+        vectors = embedding(sets.x, sets.index(), dim_size=len(sets))
+    if run.with_size:
+        vectors = append_size(vectors, sets)
+    scores = {}
+    for penalty in (0.01, 0.1, 1.0, 10.0):
+        model = make_pipeline(
+            StandardScaler(), LogisticRegression(C=penalty, max_iter=2000)
+        ).fit(vectors[train], sets.y[train])
+        scores[model.score(vectors[validation], sets.y[validation])] = model
+    best = max(scores)
+    return Outcome(
+        metrics={
+            "test": scores[best].score(vectors[test], sets.y[test]),
+            "valid": best,
+        },
+        parameters=vectors.shape[1] + 1,
+    )
