@@ -18,7 +18,7 @@ from torch_geometric.nn.aggr import (
     SumAggregation,
 )
 
-from benchmarks.engine.arguments import Registry
+from benchmarks.engine.arguments import Registry, UsageError
 from gswe_pyg import GSWEAggregation
 from gswe_pyg.aggr import QuantileAggregation  # PyG's numbers, in less time
 from gswe_pyg.aggr.gswe import REFERENCE_STD
@@ -52,6 +52,7 @@ class Readout:
     colour: str | None = None  # in figures
     line: str = "-"
     has_points: bool = True  # if not, one run stands for all numbers of points
+    least_points: int = 1
     has_references: bool = False  # likewise
     has_slicer: bool = False  # and takes weights, and a reference that starts somewhere
     has_extremes: bool = False
@@ -113,7 +114,8 @@ def _heads(heads: int, colour: str, size: bool) -> Readout:
 
     plural = "head" if heads == 1 else "heads"
     label = f"GSWE, {heads} {plural}{', size' if size else ''}"
-    return Readout(build, label, colour, "--" if size else "-", has_extremes=True)
+    line = "--" if size else "-"
+    return Readout(build, label, colour, line, least_points=heads, has_extremes=True)
 
 
 def _deep_sets(shape: Shape) -> DeepSetsAggregation:
@@ -196,6 +198,15 @@ READOUTS: Registry = Registry(
         has_references=True,
     ),
 )
+
+
+def check_points(name: str, points: int) -> None:
+    """Before a grid is started, and not in the midst of it."""
+    if points < READOUTS[name].least_points:
+        raise UsageError(
+            f"points must be at least {READOUTS[name].least_points} for the readout "
+            f"{name} (got points={points})"
+        )
 
 
 def label(name: str) -> str:

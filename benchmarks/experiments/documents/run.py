@@ -21,7 +21,7 @@ from benchmarks.experiments.documents.model import (
     SCALES,
     SetClassifier,
 )
-from benchmarks.readouts import READOUTS, SLICERS, Shape
+from benchmarks.readouts import READOUTS, SLICERS, Shape, check_points
 from gswe_pyg.datasets import SetDataset, WordSets, stratified_folds
 from gswe_pyg.loader import BucketBatchSampler
 from gswe_pyg.models import StackedSAB
@@ -80,6 +80,8 @@ class Run(RunSettings):
             evaluate=("test", "validation"),
         )
         check_positive(self, "points", "references", "epochs", "batch_size")
+        if self.readout != logistic.NAME:
+            check_points(self.readout, self.points)
         if not 0 <= self.fold < NUM_FOLDS:
             raise ValueError(f"fold must be in 0 to {NUM_FOLDS - 1} (got {self.fold})")
 

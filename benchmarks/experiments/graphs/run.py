@@ -19,7 +19,7 @@ from benchmarks.engine.config import (
 from benchmarks.engine.grid import Context, Outcome
 from benchmarks.experiments.graphs.data import DATASETS, METRICS, GraphTask
 from benchmarks.experiments.graphs.graph_table import GraphTable
-from benchmarks.readouts import READOUTS, SLICERS, Shape
+from benchmarks.readouts import READOUTS, SLICERS, Shape, check_points
 from gswe_pyg.models import GINE, CategoryEncoder, GNNWithReadout
 
 
@@ -49,7 +49,7 @@ class Run(RunSettings):
 
     def __post_init__(self) -> None:
         DATASETS[self.dataset]
-        READOUTS[self.readout]
+        check_points(self.readout, self.points)
         check_positive(self, "points", "hidden", "layers", "epochs", "batch_size")
         check_choices(
             self,

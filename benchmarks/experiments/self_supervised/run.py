@@ -16,7 +16,7 @@ from benchmarks.experiments.self_supervised.nearest_neighbor import (
     nearest_neighbor_accuracy,
 )
 from benchmarks.experiments.self_supervised.set_table import SetTable
-from benchmarks.readouts import READOUTS, Shape
+from benchmarks.readouts import READOUTS, Shape, check_points
 from gswe_pyg.datasets import PointCloudMNIST, SetCircles
 from gswe_pyg.losses import simclr_loss, simsiam_loss
 from gswe_pyg.models import MLP, SetModel, SharedSAB
@@ -103,6 +103,7 @@ class Run(RunSettings):
         ):
             registry[name]
         check_positive(self, "points", "epochs", "batch_size")
+        check_points(self.readout, self.points)
         check_choices(self, evaluate=("test", "validation"))
 
     def canonical(self) -> "Run":

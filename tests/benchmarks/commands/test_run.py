@@ -31,7 +31,6 @@ def test_every_command_has_help(command, capsys):
         (["run", "set_cirlces"], "did you mean 'set_circles'"),
         (["run", "set_circles", "poinst=3"], "did you mean 'points'"),
         (["run", "set_circles", "train_sets=1000"], "400 sets; 1000 cannot be taken"),
-        (["run", "set_circles", "workers=2", "train_sets=999"], "999 cannot be taken"),
         (["run", "set_circles", "results=/sys/nowhere"], "/sys/nowhere"),
         (["run", "set_circles", f"results={__file__}"], "test_run.py"),
         (["quick", "epoch=3"], "did you mean 'epochs'"),

@@ -18,7 +18,7 @@ from benchmarks.experiments.graphs.run import Run, execute
 from benchmarks.readouts import MAX_ATTENDED, READOUTS, SLICERS, Shape
 from tests.benchmarks.markdown import rows
 
-TINY = Run(dataset="MUTAG", epochs=2, hidden=8, layers=2, points=3, batch_size=16)
+TINY = Run(dataset="MUTAG", epochs=2, hidden=8, layers=2, points=4, batch_size=16)
 NUM_GRAPHS, NUM_CLASSES = 60, 2
 
 
@@ -204,6 +204,7 @@ def test_fewer_training_graphs():
     [
         ("dataset=MUTAGG", "did you mean 'MUTAG'"),
         ("readout=gswe", "unknown readout 'gswe'"),
+        ("points=2", "points must be at least 4 for the readout gswe_heads4"),
         ("hidden=6", "hidden must be a multiple of 4"),
         ("epochs=0", "epochs must be at least 1"),
         ("dropout=1.0", "dropout must be at least 0 and less than 1"),
@@ -214,7 +215,7 @@ def test_fewer_training_graphs():
 )
 def test_bad_arguments(argument, message):
     with pytest.raises(UsageError, match=message):
-        config.load("graphs", [argument])
+        config.load("graphs", ["readout=[mean,gswe_heads4]", argument])
 
 
 def test_presets_have_every_data_set_and_readout():
