@@ -53,7 +53,7 @@ def outcome(**settings):
 
 @pytest.mark.parametrize("readout", [name for name in READOUTS if "origin" not in name])
 def test_every_readout_learns_the_same_again_and_other_things_from_other_seeds(readout):
-    settings = {"readout": readout, "references": 2, "points": 4}
+    settings = {"readout": readout, "references": 2, "points": 8}
     metrics, _ = outcome(**settings)
     assert 0 <= metrics["accuracy"] <= 1
     assert outcome(**settings)[0] == metrics

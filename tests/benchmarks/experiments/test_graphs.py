@@ -75,7 +75,7 @@ def without_time(outcome):
     "dataset", ["MUTAG", "ogbg-molhiv", "ogbg-molesol", "ModelNet10"]
 )
 def test_every_readout_on_every_kind_of_data(dataset, readout):
-    run = replace(TINY, dataset=dataset, readout=readout)
+    run = replace(TINY, dataset=dataset, readout=readout, points=8)
     outcome = execute(run, CONTEXT)
     assert outcome.metrics["epoch_seconds"] > 0
     assert 0 <= outcome.metrics["best_epoch"] < run.epochs
