@@ -5,7 +5,8 @@ masses are checked there. Given the order, the points are linear in the values: 
 and adjoint are each other's derivative, to any order.
 """
 
-from collections.abc import Callable, Sequence
+import typing
+from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
 
@@ -15,6 +16,9 @@ from torch.autograd import forward_ad
 from torch.nn import Parameter
 
 from gswe_pyg.ops.plan import Reads
+
+# PyTorch 2.6 makes no schema of `list[float]`, nor of `collections.abc.Sequence`.
+_Levels = typing.List[float]  # noqa: UP006
 
 
 def backend_module(name: str) -> ModuleType:
@@ -82,7 +86,7 @@ def _quantile_kernel(
     num_points: int,
     interpolation: str,
     extremes: bool,
-    levels: Sequence[float],
+    levels: _Levels,
     with_order: bool,
     backend: str,
 ) -> tuple[Tensor, Tensor]:
@@ -98,7 +102,7 @@ def _apply_kernel(
     num_points: int,
     interpolation: str,
     extremes: bool,
-    levels: Sequence[float],
+    levels: _Levels,
     backend: str,
 ) -> Tensor:
     reads = Reads(num_points, interpolation, extremes, tuple(levels))
@@ -112,7 +116,7 @@ def _adjoint_kernel(
     num_points: int,
     interpolation: str,
     extremes: bool,
-    levels: Sequence[float],
+    levels: _Levels,
     backend: str,
 ) -> Tensor:
     reads = Reads(num_points, interpolation, extremes, tuple(levels))
@@ -126,7 +130,7 @@ def _weighted_kernel(
     num_points: int,
     interpolation: str,
     extremes: bool,
-    levels: Sequence[float],
+    levels: _Levels,
     backend: str,
 ) -> Tensor:
     check_ptr(src, ptr)
@@ -145,7 +149,7 @@ def _weighted_adjoint_kernel(
     num_points: int,
     interpolation: str,
     extremes: bool,
-    levels: Sequence[float],
+    levels: _Levels,
     backend: str,
 ) -> tuple[Tensor, Tensor]:
     if _is_differentiated((grad, src, weight)):
@@ -163,7 +167,7 @@ def _weighted_tangent_kernel(
     num_points: int,
     interpolation: str,
     extremes: bool,
-    levels: Sequence[float],
+    levels: _Levels,
     backend: str,
 ) -> Tensor:
     reads = Reads(num_points, interpolation, extremes, tuple(levels))
@@ -181,7 +185,7 @@ def _weighted_second_kernel(
     num_points: int,
     interpolation: str,
     extremes: bool,
-    levels: Sequence[float],
+    levels: _Levels,
     backend: str,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of the gradients: those of ``grad``, ``src`` and ``weight``."""

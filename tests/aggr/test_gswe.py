@@ -433,6 +433,8 @@ def test_autocast(ragged, weighted, options, dtype):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("by", ["index", "ptr", "index without dim_size"])
 def test_compile(ragged, by, weighted):
+    if by == "index without dim_size" and torch.__version__.startswith("2.6."):
+        pytest.skip("PyTorch 2.6 does not compile what depends on values")
     torch._dynamo.reset()
     torch.manual_seed(0)
     readout = GSWEAggregation(4, 6, 5, 2, "mlp", encode_size=True, out_channels=3)
