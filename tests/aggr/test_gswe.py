@@ -5,6 +5,7 @@ import numpy as np
 import ot
 import pytest
 import torch
+from backends import available
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch_geometric.nn import (
     MessagePassing,
@@ -129,7 +130,7 @@ def test_a_single_reference_point_at_zero_is_mean_pooling(ragged):
     out = readout(x, batch, dim_size=8)
     expected = global_mean_pool(x, batch, size=8)
     torch.testing.assert_close(out, expected, rtol=0, atol=1e-15)
-    for name in ("numba", "torch"):
+    for name in available():
         with backend(name):
             out = readout.float()(x.float(), batch, dim_size=8)
         torch.testing.assert_close(out, expected.float(), rtol=0, atol=1.2e-7)
@@ -139,7 +140,7 @@ def test_the_mean_of_many_values():
     x = torch.full((200_000, 1), 0.1)
     readout = GSWEAggregation(1, 1, 1, slicer="identity", interpolation="barycentric")
     torch.nn.init.zeros_(readout.points)
-    for name in ("numba", "torch"):
+    for name in available():
         with backend(name):
             torch.testing.assert_close(readout(x), x[:1], rtol=2e-7, atol=0)
 
@@ -304,7 +305,7 @@ def test_gradcheck_of_slice_reference_and_projection(weighted):
     assert_gradcheck(Case(readout, 2, weighted=weighted))
 
 
-@pytest.mark.parametrize("name", ["numba", "torch"])
+@pytest.mark.parametrize("name", available())
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("interpolation", INTERPOLATIONS)
 def test_gradients_of_ties_are_finite(interpolation, weighted, name):

@@ -5,6 +5,7 @@ import copy
 import numpy as np
 import pytest
 import torch
+from backends import available
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch_geometric.nn import global_max_pool, global_mean_pool
 
@@ -43,7 +44,7 @@ def test_defaults():
     )
 
 
-@pytest.mark.parametrize("name", ["numba", "torch"])
+@pytest.mark.parametrize("name", available())
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("extremes", [False, True])
 @pytest.mark.parametrize("num_points", [1, 8, 16])
@@ -70,7 +71,7 @@ def test_one_head_starts_as_mean_pooling(ragged, num_points, extremes, dtype, na
     torch.testing.assert_close(grad, gradient(expected, x), rtol=0, atol=tolerance)
 
 
-@pytest.mark.parametrize("name", ["numba", "torch"])
+@pytest.mark.parametrize("name", available())
 @pytest.mark.parametrize("with_ties", [False, True])
 @pytest.mark.parametrize(("place", "sign"), [(-1, 1), (-2, -1)])
 def test_weight_on_an_extreme_is_max_pooling(ragged, place, sign, with_ties, name):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 import torch_geometric.nn.aggr as pyg
+from backends import available
 from torch_geometric.nn import SAGEConv
 
 from gswe_pyg.aggr import MedianAggregation, QuantileAggregation
@@ -14,7 +15,7 @@ SIZES = [0, 3, 1, 7, 0, 12, 2, 100, 0]
 METHODS = ["linear", "lower", "higher", "midpoint", "nearest"]
 
 
-@pytest.mark.parametrize("name", ["numba", "torch"])
+@pytest.mark.parametrize("name", available())
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("q", [0.0, 0.5, 1.0, [0.25], [0.1, 0.5, 0.9, 1.0]])
 def test_equals_pyg(ragged, q, method, name):

@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
+from backends import available
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch_geometric.nn import QuantileAggregation
 
@@ -25,7 +26,7 @@ from gswe_pyg.ops.interpolation import (
 )
 from gswe_pyg.ops.plan import Plan, Reads, make_terms
 
-BACKENDS = ("numba", "torch")
+BACKENDS = available()
 WEIGHTED = ("linear", "step", "barycentric")
 SIZES = [0, 5, 1, 8, 0, 40, 2, 17, 0]
 

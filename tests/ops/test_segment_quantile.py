@@ -5,6 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
+from backends import available
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -172,7 +173,7 @@ def test_step_is_numpys_inverted_cdf(dtype):
         assert (out[0].numpy() == np.sort(x, axis=0)[rank].T).all()
 
 
-@pytest.mark.parametrize("name", ["numba", "torch"])
+@pytest.mark.parametrize("name", available())
 @pytest.mark.parametrize("interpolation", INTERPOLATIONS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_equal_sizes_return_the_sorted_values(dtype, interpolation, name):
@@ -183,7 +184,7 @@ def test_equal_sizes_return_the_sorted_values(dtype, interpolation, name):
     assert out.equal(src.view(3, 6, 3).mT.sort(dim=-1).values)
 
 
-@pytest.mark.parametrize("name", ["numba", "torch"])
+@pytest.mark.parametrize("name", available())
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("interpolation", INTERPOLATIONS)
 def test_half_precision_is_rounded_once(interpolation, dtype, name):
@@ -326,7 +327,7 @@ def test_gradient_of_weights_between_ties_is_zero(interpolation):
     torch.testing.assert_close(grad, torch.zeros(4), atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("name", ["numba", "torch"])
+@pytest.mark.parametrize("name", available())
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("interpolation", INTERPOLATIONS)
 def test_no_values_or_no_graphs(interpolation, weighted, name):
@@ -347,7 +348,7 @@ def test_no_values_or_no_graphs(interpolation, weighted, name):
             assert grad.equal(torch.zeros_like(src))
 
 
-@pytest.mark.parametrize("name", ["numba", "torch"])
+@pytest.mark.parametrize("name", available())
 @pytest.mark.parametrize("requires_grad", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("interpolation", INTERPOLATIONS)
@@ -380,7 +381,7 @@ def test_special_values_stay_in_their_graph(
 def test_input_is_left_alone():
     src, ptr = ragged(dtype=torch.float32)
     before = src.clone(), ptr.clone()
-    for name in ("numba", "torch"):
+    for name in available():
         with backend(name):
             segment_quantile(src, ptr, 4)
             segment_quantile(src.t().contiguous().t(), ptr, 4)
@@ -402,7 +403,7 @@ def test_segment_quantile_accepts_any_strides_and_index_width():
 def test_opcheck(weighted, dtype):
     src, ptr = ragged([0, 3, 1, 4], num_slices=2, dtype=dtype)
     src.requires_grad_()
-    name = "torch" if dtype == torch.float64 else "numba"
+    name = available(dtype)[0]
     ops = torch.ops.gswe_pyg
     if weighted:
         weight = torch.rand(len(src)).to(dtype).add(0.1).requires_grad_()

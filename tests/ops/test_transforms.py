@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from backends import available
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import forward_ad
 from torch.func import grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
@@ -9,7 +10,7 @@ from torch.func import grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
 from gswe_pyg.ops import backend, segment_heads, segment_quantile, segment_quantile_at
 
 PTR = torch.tensor([0, 0, 3, 7])
-BACKENDS = ("numba", "torch")
+BACKENDS = available()
 WEIGHTED = ("linear", "step", "barycentric")
 
 

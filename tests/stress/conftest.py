@@ -32,7 +32,7 @@ def seed() -> int:
     return SEED
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", autouse=True)  # first, so that all work is timed
 def checks(request: pytest.FixtureRequest, sizes: dict[str, Any]) -> Iterator[list]:
     """The checks of a file; they are written when its last test has ended."""
     found: list[dict[str, Any]] = []
