@@ -1,6 +1,6 @@
 """The batches that readouts are timed on."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -39,6 +39,9 @@ SIX = (
 #: One large graph among small ones: what padding is worst at.
 SKEWED = Shape(graphs=255, nodes=20, slices=64, points=16, large=100_000)
 
+#: One graph at a time, where a call is all overhead.
+SMALL = Shape(1, 25, 64, 8)
+
 #: From a batch in the middle, one number at a time.
 GROWTH = {
     "nodes": [Shape(64, nodes, 64, 16) for nodes in (25, 100, 400, 1600)],
@@ -55,7 +58,7 @@ class Batch:
     x: Tensor
     ptr: Tensor
     index: Tensor
-    num_points: int
+    weight: Tensor
 
     @property
     def num_graphs(self) -> int:
@@ -69,6 +72,10 @@ class Batch:
     def num_padded(self) -> int:
         """The elements of the slice matrix, padded to the largest graph."""
         return self.num_graphs * self.max_nodes * self.x.shape[1]
+
+    def to(self, device: str) -> "Batch":
+        moved = {name: value.to(device) for name, value in vars(self).items()}
+        return replace(self, **moved)
 
     def columns(self) -> list[np.ndarray]:
         """A copy of the values, ``[L, n]`` for each graph."""
@@ -92,5 +99,5 @@ def make_batch(shape: Shape, seed: int) -> Batch:
         x=torch.randn(num_nodes, shape.slices, generator=generator),
         ptr=torch.nn.functional.pad(sizes.cumsum(0), (1, 0)),
         index=torch.arange(len(sizes)).repeat_interleave(sizes),
-        num_points=shape.points,
+        weight=torch.rand(num_nodes, generator=generator) + 0.1,
     )

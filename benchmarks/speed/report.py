@@ -1,0 +1,121 @@
+"""``results/speed.md``: tables, figures and verdicts from ``results/speed.json``."""
+
+import json
+from pathlib import Path
+from statistics import geometric_mean
+from typing import Any
+
+import pandas as pd
+
+from benchmarks.engine.tables import markdown
+from benchmarks.speed import bars, figures
+from benchmarks.speed.parts import LABELS, PARTS
+from benchmarks.speed.timing import MODES
+
+Results = dict[str, Any]
+
+
+def refresh(results: Path) -> None:
+    """Writes the page beside each file of results that there is, and its figures."""
+    for path in sorted(results.glob("speed*.json")):
+        page = path.with_suffix(".md")
+        page.write_text(render(json.loads(path.read_text()), path) + "\n")
+        print(f"{path.stem}: {page}")
+
+
+def frame(results: Results) -> pd.DataFrame:
+    """All records: part, case, contender, mode, and as value the seconds or, of memory,
+    the multiple of the slice matrix."""
+    rows = [
+        {"part": part, **record}
+        for part, content in results.items()
+        for record in content["records"]
+    ]
+    columns = ["part", "case", "contender", "mode", "seconds", "skipped"]
+    found = pd.DataFrame(rows).reindex(columns=[*columns, "peak_bytes", "slice_bytes"])
+    found["value"] = found["seconds"].fillna(found["peak_bytes"] / found["slice_bytes"])
+    found = pd.concat([found, bars.steps(found)], ignore_index=True)
+    return found.astype({"value": float})
+
+
+def render(results: Results, path: Path) -> str:
+    """The whole page as Markdown; figures go beside the file of results."""
+    records = frame(results)
+    sections = [
+        "# Speed and memory",
+        "Made by `python -m benchmarks report speed` from what `python -m benchmarks "
+        "speed` measured. All contenders take turns in one process, on batches that "
+        "differ in sizes and values; times are medians. Where several runs differ "
+        "little, take it for noise.",
+        "## Bars\n\nWhat the project demands of itself, and what came out.",
+        markdown(bars.verdicts(records, LABELS)),
+        "## Origin",
+        markdown(_origin(results)),
+    ]
+    for name, part in PARTS.items():
+        chosen = records[records["part"] == name]
+        if chosen.empty:
+            continue
+        sections.append(f"## {part.title}\n\n{part.about}")
+        if name == "growth":
+            chosen = records[records["part"] == "steps"]
+        for mode in MODES:
+            of_mode = chosen[chosen["mode"] == mode]
+            if not of_mode.empty:
+                title = "Forward" if mode == "forward" else "Forward and backward"
+                sections += [f"{title}:", markdown(table(of_mode, part.baseline))]
+        if name == "shapes":
+            figures.draw_ratios(records, path.with_suffix(".png"))
+            sections.append(f"![Times beside segment_quantile's]({path.stem}.png)")
+    return "\n\n".join(sections)
+
+
+def _origin(results: Results) -> pd.DataFrame:
+    """Each part has its own: parts may be measured at different times."""
+    return pd.DataFrame(
+        {
+            "part": name,
+            "threads": part["threads"],
+            "seed": part["seed"],
+            # Its own processes are others here.
+            "others took": "" if name == "memory" else f"{part['busy']:.0%}",
+            "commit": part["commit"],
+            **part["versions"],
+        }
+        for name, part in results.items()
+    )
+
+
+def table(records: pd.DataFrame, baseline: str | None) -> pd.DataFrame:
+    """A row for each contender: the milliseconds of the baseline, and how many times as
+    long the others take; without a baseline, the values as they are."""
+    names = [name for name in LABELS if name in set(records["contender"])]
+    cases = list(dict.fromkeys(records["case"]))
+    cells = records.pivot(index="contender", columns="case").reindex(names)
+    values = cells["value"][cases]
+    multiples = values / values.loc[baseline] if baseline else values
+    text = multiples.map(_short).astype(object)
+    if baseline:
+        text.loc[baseline] = [_time(seconds) for seconds in values.loc[baseline]]
+    text = text.where(values.notna(), cells["skipped"][cases])
+    if baseline and len(cases) > 1:
+        text["geometric mean"] = [_mean(row) for _, row in multiples.iterrows()]
+    text.insert(0, "contender", [LABELS[name] for name in names])
+    return text
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.3g} s" if seconds >= 1 else f"{1e3 * seconds:.3g} ms"
+
+
+def _mean(multiples: pd.Series) -> str:
+    found = multiples.dropna()
+    if found.empty:
+        return "-"
+    of = f" ({len(found)} of {len(multiples)})" if len(found) < len(multiples) else ""
+    return f"{_short(geometric_mean(found))}{of}"
+
+
+def _short(value: float) -> str:
+    """Three digits, or as many as the number has before the point."""
+    return f"{value:.0f}x" if value >= 100 else f"{value:#.3g}x"
