@@ -68,7 +68,8 @@ def difference(
         half = float(t.ppf(0.975, len(found) - 1) * sem(found))
     better, worse = int((found > 0).sum()), int((found < 0).sum())
     equal = len(found) - better - worse
-    return Difference(float(found.mean()), half, better, equal, worse)
+    # Exact, where the mean of floats may fall to either side of a tie when rounded.
+    return Difference(mean(found.tolist()), half, better, equal, worse)
 
 
 def save(figure: "Figure", path: Path, **options: object) -> None:
