@@ -13,9 +13,9 @@ def shown(*arguments: str, **options) -> Session:
     return session
 
 
-@pytest.mark.parametrize(("columns", "rows"), [(110, 40), (80, 24)])
-def test_quick(tmp_path, columns, rows):
-    arguments = ["quick", f"results={tmp_path}", *TINY]
+@pytest.mark.parametrize(("columns", "rows", "workers"), [(110, 40, 2), (80, 24, 1)])
+def test_quick(tmp_path, columns, rows, workers):
+    arguments = ["quick", f"results={tmp_path}", f"workers={workers}", *TINY]
     session = shown(*arguments, columns=columns, rows=rows)
     bars = [line for line in session.lines if line.startswith("set_circles: ")]
     assert "100%" in bars[-1]
