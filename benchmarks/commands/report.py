@@ -92,8 +92,7 @@ def render(
 
 def front_table(found: dict[str, dict[str, list[records.Record]]]) -> str:
     """The small table of the project's README."""
-    report = config.module("self_supervised", "report")
-    return report.front_table(found.get("self_supervised", {}))
+    return config.module("when", "report").front_table(found.get("when", {}))
 
 
 def replace_part(page: str, name: str, text: str) -> str:

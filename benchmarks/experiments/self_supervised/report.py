@@ -214,26 +214,3 @@ def _draw_line(panel, runs: pd.DataFrame) -> None:
     panel.fill_between(
         middle.index, middle - deviation, high, alpha=0.15, color=style["color"]
     )
-
-
-def front_table(records: Mapping[str, list[Record]], points: int = 4) -> str:
-    """The readouts of the project's README, over the seeds that all of them have."""
-    names = ("mean", "pma", "pma_near_origin", "gswe_linear")
-    columns = {}
-    for name in ("set_circles", "set_circles_noisy", "point_cloud_mnist"):
-        if name not in records:
-            continue
-        table = cells(protocols(records[name], AXES)[0][1])
-        table = table[(table["points"] == points) | (table["readout"] == "mean")]
-        for loss, runs in sorted(table.groupby("loss"), key=lambda item: item[0]):
-            wide = runs.pivot(index="seed", columns="readout", values="accuracy")
-            wide = wide[[n for n in names if n in wide]].dropna()
-            columns[f"{name}, {LOSSES.get(loss, loss)} ({len(wide)} seeds)"] = {
-                label(n): mean_and_deviation(wide[n]) for n in wide
-            }
-    shown = pd.DataFrame(columns, index=[label(n) for n in names])
-    legend = (
-        f"Accuracy of the nearest neighbour in % after learning without labels, with "
-        f"{points} points or seeds: mean ± standard deviation."
-    )
-    return f"{markdown(shown.rename_axis('readout').reset_index())}\n\n{legend}"

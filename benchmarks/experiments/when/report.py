@@ -14,6 +14,16 @@ from benchmarks.readouts import READOUTS, in_order, label
 
 CELL = ["task", "with_size", "train_sets", "readout"]
 OURS = "gswe_heads4"
+FRONT = ("mean", "sum", "max", "pma", "gswe_heads1", "gswe_heads4")
+DIFFERENCES = {
+    "shift": "where the set lies",
+    "spread": "its spread",
+    "tail": "its tails, at equal variance",
+    "single": "a single element",
+    "sum": "a total",
+    "shape": "its shape, at equal mean and variance",
+    "count": "the number of elements",
+}
 RIVALS = ("mean", "max", "sum", "mean_std_max", "quantile", "pma")
 
 
@@ -95,6 +105,19 @@ def _best(table: pd.DataFrame) -> list[str]:
         "Accuracy averaged over all numbers of training sets, with and without size:",
         markdown(pd.DataFrame(rows)),
     ]
+
+
+def front_table(records: Mapping[str, list[Record]]) -> str:
+    """For the project's README: a row per task, the best readout of each in bold."""
+    table = pd.concat([chosen(content) for content in records.values()])
+    table = table[~table["with_size"] & table["readout"].isin(FRONT)]
+    wide = 100 * table.pivot_table(index="task", columns="readout", values="test")
+    wide = wide.loc[[t for t in TASKS if t in wide.index], in_order(set(wide))]
+    wide = wide.round(1)
+    shown, is_best = wide.map("{:.1f}".format), wide.eq(wide.max(axis=1), axis=0)
+    shown = shown.where(~is_best, "**" + shown + "**").rename(columns=name)
+    shown.index = [DIFFERENCES[task] for task in shown.index]
+    return markdown(shown.rename_axis("the classes differ in").reset_index())
 
 
 def claims(records: Mapping[str, list[Record]]) -> list[Claim]:

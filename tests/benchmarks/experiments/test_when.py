@@ -101,3 +101,6 @@ def test_report_chooses_on_validation_sets(tmp_path):
     assert claim.text == "GSWE, 4 heads beats mean"
     assert claim.effect.mean == pytest.approx(5)
     assert "75.5" in report.summary(records())
+    front = report.front_table({"when": records()})
+    assert "its tails, at equal variance" in front
+    assert "**75.5**" in front
