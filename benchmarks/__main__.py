@@ -7,29 +7,11 @@ from pathlib import Path
 
 from benchmarks.engine.arguments import UsageError, unknown
 
-HERE = Path(__file__).parent
-#: Commands that have not moved yet.
-OLD = {
-    name: f"benchmarks.{name}"
-    for name in (
-        "quick",
-        "run",
-        "report",
-        "list",
-        "speed",
-        "epoch",
-        "neighbourhoods",
-        "graphgym",
-        "reliability",
-        "datasets",
-    )
-    if (HERE / f"{name}.py").exists() or (HERE / name / "__init__.py").exists()
-}
-COMMANDS = OLD | {
-    path.stem: f"benchmarks.commands.{path.stem}"
-    for path in sorted((HERE / "commands").glob("*.py"))
+COMMANDS = sorted(
+    path.stem
+    for path in (Path(__file__).parent / "commands").glob("*.py")
     if path.stem != "__init__"
-}
+)
 
 
 def main(arguments: list[str]) -> int:
@@ -58,13 +40,13 @@ def main(arguments: list[str]) -> int:
 def command(name: str):
     if name not in COMMANDS:
         raise UsageError(unknown("command", name, COMMANDS))
-    return importlib.import_module(COMMANDS[name])
+    return importlib.import_module(f"benchmarks.commands.{name}")
 
 
 def usage() -> str:
     lines = ["usage: python -m benchmarks COMMAND [--help] [key=value ...]", ""]
     for name in COMMANDS:
-        lines.append(f"  {name:<14} {getattr(command(name), 'SUMMARY', '')}")
+        lines.append(f"  {name:<14} {command(name).SUMMARY}")
     return "\n".join(lines)
 
 
