@@ -12,7 +12,7 @@ from gswe_pyg.ops.triton.terms import terms_for
 LANES, BLOCK, NUM_WARPS = 32, 16, 4
 
 
-def transpose_of_interpolate(
+def adjoint_of_sets(
     grad: Tensor, order: Tensor, ptr: Tensor, reads: Reads, largest: int
 ) -> Tensor:
     """From ``[B, L, R]`` to ``[N, L]``."""

@@ -12,7 +12,7 @@ from gswe_pyg.ops.triton.terms import terms_for
 LANES, _MAX_BLOCK = 32, 16
 
 
-def interpolate(
+def interpolate_sets(
     values: Tensor, order: Tensor | None, ptr: Tensor, reads: Reads, largest: int
 ) -> Tensor:
     """The points ``[B, L, R]`` of values in a given order, or of sorted ones."""

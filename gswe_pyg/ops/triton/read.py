@@ -10,7 +10,7 @@ from torch import Tensor
 from gswe_pyg.ops.triton.launch import launch, num_blocks
 from gswe_pyg.ops.triton.sort import CLASSES
 
-_BLOCK, _NUM_WARPS = 1024, 4
+BLOCK, NUM_WARPS = 1024, 4
 _LOG_SMALLEST, _NUM_CLASSES = CLASSES[0].bit_length() - 1, len(CLASSES)
 
 
@@ -29,7 +29,7 @@ class Index(NamedTuple):
 def read_ptr(ptr: Tensor, num_elements: int) -> Boundaries:
     """Whether boundaries are valid, and the largest size between them."""
     found = torch.zeros(2, dtype=torch.int64, device=ptr.device)
-    grid = (num_blocks(len(ptr), _BLOCK),)
+    grid = (num_blocks(len(ptr), BLOCK),)
     launch(
         read_ptr_kernel,
         grid,
@@ -38,8 +38,8 @@ def read_ptr(ptr: Tensor, num_elements: int) -> Boundaries:
         found,
         len(ptr),
         num_elements,
-        block=_BLOCK,
-        num_warps=_NUM_WARPS,
+        block=BLOCK,
+        num_warps=NUM_WARPS,
     )
     is_wrong, largest = found.tolist()
     return Boundaries(not is_wrong, largest)
@@ -66,15 +66,15 @@ def read_index(index: Tensor) -> Index:
     found = torch.zeros(4, dtype=torch.int64, device=index.device)
     launch(
         read_index_kernel,
-        (num_blocks(len(index), _BLOCK),),
+        (num_blocks(len(index), BLOCK),),
         index,
         index,
         found,
         len(index),
         log_smallest=_LOG_SMALLEST,
         num_classes=_NUM_CLASSES,
-        block=_BLOCK,
-        num_warps=_NUM_WARPS,
+        block=BLOCK,
+        num_warps=NUM_WARPS,
     )
     negative, last, is_unsorted, num_smaller = found.tolist()
     has_bound = not is_unsorted and num_smaller < _NUM_CLASSES

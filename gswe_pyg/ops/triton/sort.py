@@ -136,10 +136,8 @@ def sort_kernel(
     # Behind NaN, for which rows are compared.
     keys = tl.where(row < size, keys, 0x7FFF if is_half else 0x7FFFFFFF)
     if with_order:
-        if is_half:
-            keys = (keys << 16) | row
-        else:
-            keys = (keys.to(tl.int64) << 32) | row
+        wide = keys << 16 if is_half else keys.to(tl.int64) << 32
+        keys = wide | row
 
     # A bitonic network. Its lowest bits are compared most often: they are the highest
     # ones of the row, which are in the registers of one thread. So the place in the
