@@ -19,6 +19,7 @@ from gswe_pyg.ops.plan import Reads
 
 # PyTorch 2.6 makes no schema of `list[float]`, nor of `collections.abc.Sequence`.
 _Levels = typing.List[float]  # noqa: UP006
+_Bound = typing.Optional[int]  # noqa: UP045
 
 
 def backend_module(name: str) -> ModuleType:
@@ -77,7 +78,12 @@ def _count_positive(ptr: Tensor, weight: Tensor) -> Tensor:
 
 # Kernels ##############################################################################
 #
-# `num_points`, `interpolation`, `extremes` and `levels` are those of `Reads`.
+# `num_points`, `interpolation`, `extremes` and `levels` are those of `Reads`. No set is
+# larger than `max_num_elements`, if given: then nothing is read from a device.
+
+
+def _bound(backend: str, max_num_elements: _Bound) -> tuple:
+    return (max_num_elements,) if backend == "triton" else ()
 
 
 def _quantile_kernel(
@@ -87,12 +93,15 @@ def _quantile_kernel(
     interpolation: str,
     extremes: bool,
     levels: _Levels,
+    max_num_elements: _Bound,
     with_order: bool,
     backend: str,
 ) -> tuple[Tensor, Tensor]:
-    check_ptr(src, ptr)
+    if backend != "triton":  # which reads all that it needs at once
+        check_ptr(src, ptr)
     reads = Reads(num_points, interpolation, extremes, tuple(levels))
-    return backend_module(backend).quantile(src, ptr, reads, with_order)
+    bound = _bound(backend, max_num_elements)
+    return backend_module(backend).quantile(src, ptr, reads, with_order, *bound)
 
 
 def _apply_kernel(
@@ -103,10 +112,12 @@ def _apply_kernel(
     interpolation: str,
     extremes: bool,
     levels: _Levels,
+    max_num_elements: _Bound,
     backend: str,
 ) -> Tensor:
     reads = Reads(num_points, interpolation, extremes, tuple(levels))
-    return backend_module(backend).apply(src, order, ptr, reads)
+    bound = _bound(backend, max_num_elements)
+    return backend_module(backend).apply(src, order, ptr, reads, *bound)
 
 
 def _adjoint_kernel(
@@ -117,10 +128,12 @@ def _adjoint_kernel(
     interpolation: str,
     extremes: bool,
     levels: _Levels,
+    max_num_elements: _Bound,
     backend: str,
 ) -> Tensor:
     reads = Reads(num_points, interpolation, extremes, tuple(levels))
-    return backend_module(backend).adjoint(grad, order, ptr, reads)
+    bound = _bound(backend, max_num_elements)
+    return backend_module(backend).adjoint(grad, order, ptr, reads, *bound)
 
 
 def _weighted_kernel(
@@ -208,18 +221,20 @@ def _new_points(src, ptr, num_points, extremes, levels):
 
 
 def _fake_quantile(
-    src, ptr, num_points, interpolation, extremes, levels, with_order, backend
+    src, ptr, num_points, interpolation, extremes, levels, bound, with_order, backend
 ):
     order = src.new_empty(src.shape if with_order else (0,), dtype=torch.int32)
     return _new_points(src, ptr, num_points, extremes, levels), order
 
 
-def _fake_apply(src, order, ptr, num_points, interpolation, extremes, levels, backend):
+def _fake_apply(
+    src, order, ptr, num_points, interpolation, extremes, levels, bound, backend
+):
     return _new_points(src, ptr, num_points, extremes, levels)
 
 
 def _fake_adjoint(
-    grad, order, ptr, num_points, interpolation, extremes, levels, backend
+    grad, order, ptr, num_points, interpolation, extremes, levels, bound, backend
 ):
     return grad.new_empty(order.shape)
 
@@ -278,10 +293,10 @@ def _quantile_jvp(ctx, tangent, *_):
 
 def _quantile_backward(ctx, grad, _):
     if grad is None:
-        return (None,) * 8
+        return (None,) * 9
     order, ptr = ctx.saved_tensors
     grad_src = adjoint(grad, order, ptr, *ctx.options, ctx.backend)
-    return grad_src, *(None,) * 7
+    return grad_src, *(None,) * 8
 
 
 def _remember_linear(ctx, inputs, output):
@@ -299,12 +314,12 @@ def _adjoint_jvp(ctx, tangent, *_):
 
 def _apply_backward(ctx, grad):
     grad_src = adjoint(grad, *ctx.saved_tensors, *ctx.options, ctx.backend)
-    return grad_src, *(None,) * 7
+    return grad_src, *(None,) * 8
 
 
 def _adjoint_backward(ctx, grad):
     grad_grad = apply(grad, *ctx.saved_tensors, *ctx.options, ctx.backend)
-    return grad_grad, *(None,) * 7
+    return grad_grad, *(None,) * 8
 
 
 def _remember_weighted(ctx, inputs, output):

@@ -3,6 +3,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
+from importlib.util import find_spec
 
 import torch
 from torch import Tensor
@@ -20,10 +21,10 @@ __all__ = [
     "segment_quantile_at",
 ]
 
-BACKENDS = ("numba", "torch")
+BACKENDS = ("numba", "torch", "triton")
 
-# What the compiled backend takes, on the CPU.
-_NUMBA_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+# What the compiled backends take: numba on the CPU, Triton on a GPU.
+_COMPILED_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 try:
     import numba  # PyG has done so already, where it is installed
@@ -32,6 +33,9 @@ except ImportError:  # or one that does not fit this numpy
 
 # What it would not compile is slower by orders of magnitude.
 _HAS_NUMBA = numba is not None and not numba.config.DISABLE_JIT  # type: ignore
+
+# Comes with PyTorch where there are GPUs. Imported where it is used: it is large.
+_HAS_TRITON = find_spec("triton") is not None
 
 # A plain global, because compilers can look at it.
 _forced: str | None = os.environ.get("GSWE_PYG_BACKEND") or None
@@ -42,11 +46,12 @@ def backend(name: str) -> Iterator[None]:
     r"""Makes :meth:`segment_quantile` use one backend, for tests and bug reports.
 
     The environment variable :obj:`GSWE_PYG_BACKEND` does the same for a whole process.
-    All backends give the same numbers. By default, :obj:`"numba"` serves tensors in
-    single or half precision on the CPU, and :obj:`"torch"` all others.
+    All backends give the same numbers. By default, for tensors in single or half
+    precision, :obj:`"numba"` serves the CPU and :obj:`"triton"` GPUs of NVIDIA and AMD,
+    and :obj:`"torch"` all others.
 
     Args:
-        name (str): :obj:`"numba"` or :obj:`"torch"`.
+        name (str): :obj:`"numba"`, :obj:`"torch"` or :obj:`"triton"`.
 
     Example:
         >>> from gswe_pyg.ops import backend, segment_quantile
@@ -70,6 +75,7 @@ def segment_quantile(
     interpolation: str = "linear",
     weight: Tensor | None = None,
     extremes: bool = False,
+    max_num_elements: int | None = None,
 ) -> Tensor:
     r"""Computes quantiles of each column of each segment of rows.
 
@@ -115,6 +121,10 @@ def segment_quantile(
             each column, over rows of positive weight, are appended as two more points.
             The gradient of either goes to one row: of equal ones to the first for the
             minimum, to the last for the maximum. (default: :obj:`False`)
+        max_num_elements (int, optional): The number of rows of the largest segment, or
+            more. It spares a GPU the only read that the host waits for, together with
+            the check of :obj:`ptr`; segments with more rows then become NaN.
+            (default: :obj:`None`)
 
     Shapes:
         - **input:** values :math:`(N, L)`, boundaries :math:`(B + 1)`,
@@ -141,7 +151,8 @@ def segment_quantile(
             "'weight' must be None for the 'interpolation' 'pswe', which extrapolates "
             "without bounds where a weight vanishes: use 'linear' or 'barycentric'"
         )
-    return _read(src, ptr, weight, int(num_points), interpolation, bool(extremes), [])
+    reads = (int(num_points), interpolation, bool(extremes), [])
+    return _read(src, ptr, weight, *reads, max_num_elements)
 
 
 def segment_quantile_at(
@@ -150,6 +161,7 @@ def segment_quantile_at(
     q: float | Sequence[float],
     interpolation: str = "linear",
     weight: Tensor | None = None,
+    max_num_elements: int | None = None,
 ) -> Tensor:
     r"""Computes the quantiles at given levels, as
     :class:`~torch_geometric.nn.aggr.QuantileAggregation` does.
@@ -183,6 +195,8 @@ def segment_quantile_at(
         weight (torch.Tensor, optional): How often each row counts, not negative.
             Probabilities are none: multiply them by the number of rows.
             (default: :obj:`None`)
+        max_num_elements (int, optional): See :meth:`segment_quantile`.
+            (default: :obj:`None`)
 
     Shapes:
         - **input:** values :math:`(N, L)`, boundaries :math:`(B + 1)`,
@@ -205,7 +219,7 @@ def segment_quantile_at(
             f"'interpolation' must be one of {list(LEVEL_INTERPOLATIONS)} (got "
             f"'{interpolation}')"
         )
-    return _read(src, ptr, weight, 0, interpolation, False, levels)
+    return _read(src, ptr, weight, 0, interpolation, False, levels, max_num_elements)
 
 
 def segment_heads(
@@ -216,6 +230,7 @@ def segment_heads(
     interpolation: str = "barycentric",
     weight: Tensor | None = None,
     extremes: bool = False,
+    max_num_elements: int | None = None,
 ) -> Tensor:
     r"""Combines the points of :meth:`segment_quantile` by learned weights, for each
     column other ones: :math:`y_{bhl} = \sum_r w_{hlr} Q_{blr}`.
@@ -232,6 +247,8 @@ def segment_heads(
             (default: :obj:`None`)
         extremes (bool, optional): See :meth:`segment_quantile`.
             (default: :obj:`False`)
+        max_num_elements (int, optional): See :meth:`segment_quantile`.
+            (default: :obj:`None`)
 
     Shapes:
         - **input:** values :math:`(N, L)`, boundaries :math:`(B + 1)`, weights of the
@@ -244,7 +261,9 @@ def segment_heads(
             f"'head_weight' must be of shape [num_heads, {expected[0]}, {expected[1]}] "
             f"(got {list(head_weight.shape)})"
         )
-    points = segment_quantile(src, ptr, num_points, interpolation, weight, extremes)
+    points = segment_quantile(
+        src, ptr, num_points, interpolation, weight, extremes, max_num_elements
+    )
     return torch.einsum("blr,hlr->bhl", points, head_weight)
 
 
@@ -256,15 +275,22 @@ def _read(
     interpolation: str,
     extremes: bool,
     levels: list[float],
+    max_num_elements: int | None,
 ) -> Tensor:
     _check(src, ptr, weight)
     ptr = ptr.long()
     name = _choose_backend(src)
     reads = (num_points, interpolation, extremes, levels)
     if weight is not None:
+        if name == "triton":
+            name = "torch"  # masses are sorted with their elements: no kernel does that
         return operators.weighted(src, ptr, weight, *reads, name)
+    if name == "triton" and max_num_elements is None and type(ptr) is Tensor:
+        # Here, and not in the operator, the backward pass need not do it again.
+        max_num_elements = operators.backend_module(name).read_largest(src, ptr)
     with_order = src.requires_grad and torch.is_grad_enabled()
     with_order = with_order or operators.is_transformed()
+    reads = (*reads, max_num_elements)
     return operators.quantile(src, ptr, *reads, with_order, name)[0]
 
 
@@ -279,19 +305,35 @@ def _known_backend(name: str) -> str:
             "The 'numba' backend needs numba, which cannot be imported or is disabled "
             "(NUMBA_DISABLE_JIT): use 'pip install numba' or the 'torch' backend"
         )
+    if name == "triton" and not _HAS_TRITON:
+        raise ValueError(
+            "The 'triton' backend needs Triton, which cannot be imported: use "
+            "'pip install triton' or the 'torch' backend"
+        )
     return name
 
 
 def _choose_backend(src: Tensor) -> str:
-    on_cpu = src.device.type == "cpu" and src.dtype in _NUMBA_DTYPES
+    is_compiled = src.dtype in _COMPILED_DTYPES
+    on_cpu = src.device.type == "cpu" and is_compiled
+    on_gpu = src.device.type == "cuda" and is_compiled  # AMD's, too
     if _forced is None:
         if on_cpu and not _HAS_NUMBA and not torch.compiler.is_compiling():
             _warn_without_numba()
+        if on_gpu and _HAS_TRITON:
+            return "triton"
         return "numba" if on_cpu and _HAS_NUMBA else "torch"
     if _known_backend(_forced) == "numba" and not on_cpu:
         raise ValueError(
-            f"The 'numba' backend handles {list(_NUMBA_DTYPES)} on the CPU (got "
+            f"The 'numba' backend handles {list(_COMPILED_DTYPES)} on the CPU (got "
             f"{src.dtype} on '{src.device}'): convert 'src' or use the 'torch' backend"
+        )
+    is_interpreted = on_cpu and os.environ.get("TRITON_INTERPRET") == "1"
+    if _forced == "triton" and not (on_gpu or is_interpreted):
+        raise ValueError(
+            f"The 'triton' backend handles {list(_COMPILED_DTYPES)} on a GPU, and on "
+            f"the CPU if TRITON_INTERPRET=1 is in the environment (got {src.dtype} on "
+            f"'{src.device}'): convert 'src' or use the 'torch' backend"
         )
     return _forced
 

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from gswe_pyg.ops import torch_backend
+from gswe_pyg.ops.operators import check_ptr
 from gswe_pyg.ops.plan import Reads
 from gswe_pyg.ops.triton.adjoint import adjoint_of_sets
 from gswe_pyg.ops.triton.interpolate import interpolate_sets
@@ -19,7 +19,7 @@ def quantile(
     max_num_elements: int | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The points ``[B, L, R]``, and the sorting permutation ``[N, L]`` if wanted."""
-    src, largest = src.contiguous(), _largest(ptr, len(src), max_num_elements)
+    src, largest = src.contiguous(), _largest(src, ptr, max_num_elements)
     result = sort_sets(src, ptr, largest, with_order)
     if with_order:
         return interpolate_sets(src, result, ptr, reads, largest), result
@@ -35,7 +35,7 @@ def apply(
     max_num_elements: int | None = None,
 ) -> Tensor:
     """Interpolates the values of ``src`` in a given order instead of a sorted one."""
-    largest = _largest(ptr, len(order), max_num_elements)
+    largest = _largest(order, ptr, max_num_elements)
     return interpolate_sets(src.contiguous(), order, ptr, reads, largest)
 
 
@@ -47,16 +47,17 @@ def adjoint(
     max_num_elements: int | None = None,
 ) -> Tensor:
     """The transpose of :func:`apply`: from ``[B, L, R]`` to ``[N, L]``."""
-    largest = _largest(ptr, len(order), max_num_elements)
+    largest = _largest(order, ptr, max_num_elements)
     return adjoint_of_sets(grad, order, ptr, reads, largest)
 
 
-# Masses are sorted with their elements, for which there is no kernel yet.
-weighted_quantile = torch_backend.weighted_quantile
-weighted_adjoint = torch_backend.weighted_adjoint
+def read_largest(src: Tensor, ptr: Tensor) -> int:
+    """The largest size between the boundaries, which are checked."""
+    boundaries = read_ptr(ptr, len(src))
+    if not boundaries.is_valid:
+        check_ptr(src, ptr)  # says what is wrong
+    return boundaries.largest
 
 
-def _largest(ptr: Tensor, num_elements: int, max_num_elements: int | None) -> int:
-    if max_num_elements is not None:
-        return max_num_elements
-    return read_ptr(ptr, num_elements).largest
+def _largest(like: Tensor, ptr: Tensor, max_num_elements: int | None) -> int:
+    return read_largest(like, ptr) if max_num_elements is None else max_num_elements

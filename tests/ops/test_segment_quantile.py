@@ -413,13 +413,13 @@ def test_opcheck(weighted, dtype):
         args = (grad, src.detach(), ptr, weight.detach(), 3, "linear", True, [], name)
         torch.library.opcheck(ops.weighted_segment_quantile_adjoint.default, args)
         return
-    args = (src, ptr, 3, "linear", True, [], True, name)
+    args = (src, ptr, 3, "linear", True, [], None, True, name)
     torch.library.opcheck(ops.segment_quantile.default, args)
     order = ops.segment_quantile(*args)[1]
-    args = (src, order, ptr, 3, "linear", True, [], name)
+    args = (src, order, ptr, 3, "linear", True, [], None, name)
     torch.library.opcheck(ops.segment_quantile_apply.default, args)
     grad = torch.randn(4, 2, 5, dtype=dtype, requires_grad=True)
-    args = (grad, order, ptr, 3, "linear", True, [], name)
+    args = (grad, order, ptr, 3, "linear", True, [], None, name)
     torch.library.opcheck(ops.segment_quantile_adjoint.default, args)
 
 

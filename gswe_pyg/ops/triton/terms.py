@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gswe_pyg.ops.plan import Plan, Reads, Terms, make_terms
+from gswe_pyg.ops.plan import Reads, make_terms
 from gswe_pyg.ops.triton.sort import CLASSES
 
 
@@ -40,27 +40,23 @@ def terms_for(
     if largest <= CLASSES[-1]:
         num_rows = 1 << max(0, largest - 1).bit_length()
         return _table(num_rows, reads, transposed, ptr.device)
-    plan = Plan(ptr.cpu().numpy(), reads)
-    sizes = np.zeros(len(plan.terms.first_used) - 1, np.int64)
-    sizes[plan.rows] = np.maximum(plan.sizes, 1)
-    rows = torch.as_tensor(plan.rows, device=ptr.device)
-    return _to_device(plan.terms, sizes, reads, transposed, ptr.device)._replace(
-        rows=rows
-    )
+    sizes = np.maximum(np.diff(ptr.cpu().numpy()), 1)
+    distinct, rows = np.unique(sizes, return_inverse=True)
+    terms = _terms_of(distinct, reads, transposed, ptr.device)
+    return terms._replace(rows=torch.as_tensor(rows, device=ptr.device))
 
 
 @lru_cache(maxsize=16)
 def _table(
     num_rows: int, reads: Reads, transposed: bool, device: torch.device
 ) -> DeviceTerms:
-    sizes = np.arange(1, num_rows + 1)
-    return _to_device(make_terms(sizes, reads), sizes, reads, transposed, device)
+    return _terms_of(np.arange(1, num_rows + 1), reads, transposed, device)
 
 
-def _to_device(
-    terms: Terms, sizes: np.ndarray, reads: Reads, transposed: bool, device
+def _terms_of(
+    sizes: np.ndarray, reads: Reads, transposed: bool, device: torch.device
 ) -> DeviceTerms:
-    num_rows, num_reads = len(sizes), reads.num_reads
+    terms, num_rows, num_reads = make_terms(sizes, reads), len(sizes), reads.num_reads
     total = np.repeat(np.arange(num_rows * num_reads), np.diff(terms.first))
     row, point = np.divmod(total, num_reads)
     rank = terms.used[terms.first_used[row] + terms.position]

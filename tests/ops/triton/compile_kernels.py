@@ -48,7 +48,12 @@ def kernels(some: bool) -> Iterator[tuple[str, object, dict, int]]:
                 "is_smallest": rows == 16,
                 "with_order": result == "order",
             }
-            yield f"sort {rows} {dtype} {result}", sort.sort_kernel, arguments, num_warps
+            yield (
+                f"sort {rows} {dtype} {result}",
+                sort.sort_kernel,
+                arguments,
+                num_warps,
+            )
     for dtype, weight, order, rows in (
         ("fp32", "fp32", "*i32", None),
         ("fp32", "fp64", None, None),
@@ -112,7 +117,9 @@ def usage(compiled) -> dict[str, int]:
         return {
             "registers": int(found["vgpr_count"]) + int(found["agpr_count"]),
             "spills": int(found["vgpr_spill_count"]) + int(found["sgpr_spill_count"]),
-            "instructions": len(re.findall(r"^\t(?:[vs]|ds|global|buffer)_", text, re.M)),
+            "instructions": len(
+                re.findall(r"^\t(?:[vs]|ds|global|buffer)_", text, re.M)
+            ),
         }
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(compiled.asm["cubin"])
@@ -124,7 +131,9 @@ def usage(compiled) -> dict[str, int]:
         "registers": int(found["REG"]),
         # Bytes of the stack: registers go there.
         "spills": int(found["STACK"]) + int(found["LOCAL"]),
-        "instructions": len(re.findall(r"^\s+/\*[0-9a-f]{4,}\*/\s+(?!NOP)\S", code, re.M)),
+        "instructions": len(
+            re.findall(r"^\s+/\*[0-9a-f]{4,}\*/\s+(?!NOP)\S", code, re.M)
+        ),
     }
 
 
