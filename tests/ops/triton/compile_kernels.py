@@ -1,9 +1,14 @@
 """Compiles the Triton kernels for devices that need not be there, and says what the
-machine code takes:
+machine code takes.
 
-    python tests/ops/triton/compile_kernels.py sm_90 > sm_90.jsonl
+    python tests/ops/triton/compile_kernels.py sm_90
 
-A line of JSON for each kernel; with '--some', for few of those that sort.
+prints a line of JSON for each kernel; with ``--some``, for few of those that sort.
+
+    python tests/ops/triton/compile_kernels.py record
+
+writes all of them to ``benchmarks/results/kernels.json`` and the table of
+``docs/how-the-sort-works.md``.
 """
 
 import json
@@ -25,6 +30,10 @@ TARGETS = {
     "sm_90": GPUTarget("cuda", 90, 32),  # H100
     "gfx942": GPUTarget("hip", "gfx942", 64),  # MI300
 }
+ROOT = Path(__file__).parents[3]
+RECORD = ROOT / "benchmarks" / "results" / "kernels.json"
+PAGE = ROOT / "docs" / "how-the-sort-works.md"
+BEGIN, END = "<!-- kernels -->\n", "<!-- end of kernels -->"
 TOOLS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
 TERMS = {"start_of_row": "*i32", "first": "*i32"}
 
@@ -142,13 +151,44 @@ def _run(tool: str, *args: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
+def compile_all(target: str, some: bool) -> Iterator[dict]:
+    for kernel_name, *kernel in kernels(some):
+        compiled = compile_kernel(*kernel, TARGETS[target])
+        record = {"target": target, "kernel": kernel_name, "warps": kernel[-1]}
+        yield record | usage(compiled) | {"shared_bytes": compiled.metadata.shared}
+
+
+def table(record: dict) -> str:
+    """Registers and instructions of each kernel, side by side for all targets."""
+    by_kernel: dict[str, dict[str, dict]] = {}
+    for row in record["kernels"]:
+        by_kernel.setdefault(row["kernel"], {})[row["target"]] = row
+    lines = [
+        "| kernel | warps | " + " | ".join(TARGETS) + " |",
+        "|---|---|" + "---|" * len(TARGETS),
+    ]
+    for name, rows in by_kernel.items():
+        cells = [f"{rows[t]['registers']} / {rows[t]['instructions']:,}" for t in rows]
+        warps = next(iter(rows.values()))["warps"]
+        lines.append(f"| {name} | {warps} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def with_table(page: str, record: dict) -> str:
+    before, rest = page.split(BEGIN)
+    return before + BEGIN + table(record) + rest[rest.index(END) :]
+
+
 def main() -> None:
     name, *options = sys.argv[1:]
-    for kernel_name, *kernel in kernels(some="--some" in options):
-        compiled = compile_kernel(*kernel, TARGETS[name])
-        record = {"target": name, "kernel": kernel_name, "warps": kernel[-1]}
-        record |= usage(compiled) | {"shared_bytes": compiled.metadata.shared}
-        print(json.dumps(record), flush=True)
+    if name == "record":
+        rows = [row for target in TARGETS for row in compile_all(target, some=False)]
+        record = {"triton": triton.__version__, "kernels": rows}
+        RECORD.write_text(json.dumps(record, indent=1) + "\n")
+        PAGE.write_text(with_table(PAGE.read_text(), record))
+        return
+    for row in compile_all(name, some="--some" in options):
+        print(json.dumps(row), flush=True)
 
 
 if __name__ == "__main__":
