@@ -4,6 +4,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 ROOT = Path(__file__).resolve().parent
 
 collect_ignore_glob = ["docs/*.py"]  # scripts, without doctests
+if find_spec("triton") is None:
+    collect_ignore_glob += ["gswe_pyg/ops/triton/*.py", "gswe_pyg/ops/triton_*.py"]
 
 
 def enter_folder(namespace: dict[str, Any]) -> None:

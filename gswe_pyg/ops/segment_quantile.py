@@ -151,8 +151,8 @@ def segment_quantile(
             "'weight' must be None for the 'interpolation' 'pswe', which extrapolates "
             "without bounds where a weight vanishes: use 'linear' or 'barycentric'"
         )
-    reads = (int(num_points), interpolation, bool(extremes), [])
-    return _read(src, ptr, weight, *reads, max_num_elements)
+    grid = (int(num_points), interpolation, bool(extremes))
+    return _read(src, ptr, weight, *grid, [], max_num_elements)
 
 
 def segment_quantile_at(
@@ -290,8 +290,8 @@ def _read(
         max_num_elements = operators.backend_module(name).read_largest(src, ptr)
     with_order = src.requires_grad and torch.is_grad_enabled()
     with_order = with_order or operators.is_transformed()
-    reads = (*reads, max_num_elements)
-    return operators.quantile(src, ptr, *reads, with_order, name)[0]
+    options = (max_num_elements, with_order, name)
+    return operators.quantile(src, ptr, *reads, *options)[0]
 
 
 def _known_backend(name: str) -> str:
