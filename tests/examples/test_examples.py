@@ -16,8 +16,8 @@ from gswe_pyg import GSWEAggregation
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-# These have tests of their own, which start them once.
-ONCE = [path for path in EXAMPLES if path.stem != "embed_in_parallel"]
+# It needs a cluster, which tests/stress/test_ray.py starts.
+ONCE = [path for path in EXAMPLES if path.stem != "embed_with_ray"]
 
 
 def run(folder: Path, *command: str | Path) -> subprocess.CompletedProcess:

@@ -1,0 +1,74 @@
+"""A node of a Ray cluster that is killed, a damaged file, a second run."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from fresh import ROOT
+
+pytestmark = pytest.mark.stress
+pytest.importorskip("ray")
+
+pq = pytest.importorskip("pyarrow.parquet")
+
+SCRIPT = str(ROOT / "examples" / "embed_with_ray.py")
+
+
+def run(*command):
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    return subprocess.run(
+        [sys.executable, *command],
+        env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+
+
+def test_a_node_that_is_killed_loses_and_doubles_nothing():
+    process = run(SCRIPT, "--fast")
+    assert process.returncode == 0, process.stderr
+    assert "a node was killed when" in process.stdout
+    rows = [line.split("|") for line in process.stdout.splitlines() if " | " in line]
+    assert {name.strip(): value.strip() for name, value in rows} == {
+        "vectors": "12,000",
+        "missing": "0",
+        "twice": "0",
+        "as of one process": "all",
+    }
+
+
+# In one process, since Ray takes its time to start.
+TWO_RUNS = """
+import argparse, runpy, sys
+from pathlib import Path
+import ray
+ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False)
+example = runpy.run_path(sys.argv[1])
+corpus, output = Path(sys.argv[2]), Path(sys.argv[3])
+args = argparse.Namespace(slices=4, points=4, batch_size=7, nodes=1, seed=0)
+example["make_corpus"](corpus, 3, 20, seed=0)
+damaged = corpus / "part-00001.parquet"
+whole = damaged.read_bytes()
+damaged.write_bytes(whole[:500])
+print(example["run"](corpus, output, args))
+(output / "part-00002.parquet").write_bytes(b"PAR1")
+damaged.write_bytes(whole)
+print(example["run"](corpus, output, args))
+print(example["run"](corpus, output, args))
+"""
+
+
+def test_a_damaged_file_is_named_and_a_second_run_goes_on(tmp_path):
+    corpus, output = str(tmp_path / "corpus"), str(tmp_path / "vectors")
+    process = run("-c", TWO_RUNS, SCRIPT, corpus, output)
+    assert process.returncode == 0, process.stderr
+    lines = process.stdout.splitlines()
+    todo = [line for line in lines if line.endswith("files to embed")]
+    assert todo == [f"{i} of 3 files to embed" for i in (3, 2, 0)]
+    (named,) = [line for line in lines if line.startswith("[") and len(line) > 2]
+    assert named[2:].startswith(f"{corpus}/part-00001.parquet: ")
+    ids = pq.read_table(output)["id"].to_numpy()
+    np.testing.assert_array_equal(np.sort(ids), np.arange(60))
