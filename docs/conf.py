@@ -38,6 +38,8 @@ suppress_warnings = ["myst.xref_missing"]
 autodoc_typehints = "none"
 autodoc_inherit_docstrings = False
 autodoc_member_order = "bysource"
+# scikit-learn adds these, with references to its own pages.
+autodoc_default_options = {"exclude-members": "set_fit_request, set_transform_request"}
 napoleon_custom_sections = ["Shapes"]
 napoleon_use_ivar = True
 
