@@ -9,7 +9,12 @@ from torch_geometric.utils import scatter
 
 from gswe_pyg._checks import norm_order, one_of, positive_int
 from gswe_pyg.aggr.l_moments import l_moment_weights
-from gswe_pyg.aggr.segments import SegmentAggregation, elements_first, sort_by_set
+from gswe_pyg.aggr.segments import (
+    SegmentAggregation,
+    elements_first,
+    has_values,
+    sort_by_set,
+)
 from gswe_pyg.distance import power_mean
 from gswe_pyg.ops import segment_heads, segment_quantile
 from gswe_pyg.ops.interpolation import INTERPOLATIONS
@@ -289,11 +294,13 @@ class GSWEAggregation(SegmentAggregation):
         self, slices: Tensor, ptr: Tensor, weight: Tensor | None, between: torch.Size
     ) -> Tensor:
         """The combinations ``[B, *, H * L]``."""
-        head_weight = self.head_weight.repeat(1, between.numel(), 1)
+        head_weight = self.head_weight
+        if between:
+            head_weight = head_weight.repeat(1, between.numel(), 1)
         out = segment_heads(
             slices,
             ptr,
-            head_weight if between else self.head_weight,
+            head_weight,
             self.num_points,
             self.interpolation,
             weight,
@@ -413,7 +420,7 @@ def _fill_empty(out: Tensor, ptr: Tensor) -> Tensor:
     """Zeros for empty sets, from which a reference was subtracted."""
     is_empty = ptr[1:] == ptr[:-1]
     # Where it is cheap to look, batches without empty sets, the rule, go without.
-    looks = ptr.device.type == "cpu" and not torch.compiler.is_compiling()
+    looks = ptr.device.type == "cpu" and has_values(ptr)
     if looks and not bool(is_empty.any()):
         return out
     return out.masked_fill(is_empty.view(-1, *[1] * (out.dim() - 1)), 0)

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._subclasses import FakeTensor
 from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.aggr import Aggregation
 from torch_geometric.utils import index_sort
@@ -112,6 +113,11 @@ def elements_first(x: Tensor, dim: int, in_channels: int | None = None) -> Tenso
     return x if dim % x.dim() == 0 else x.movedim(dim, 0)
 
 
+def has_values(x: Tensor) -> bool:
+    """Whether they can be looked at: not while compiling, nor on the meta device."""
+    return not (torch.compiler.is_compiling() or x.is_meta or isinstance(x, FakeTensor))
+
+
 def sort_by_set(
     x: Tensor,
     index: Tensor | None,
@@ -146,17 +152,10 @@ def sort_by_set(
             f"shape {list(index.shape)})"
         )
     index = index.long()
-    # While compiling, values are unknown: sort in any case.
-    if torch.compiler.is_compiling() or bool((index[1:] < index[:-1]).any()):
-        index, order = index_sort(index, max_value=dim_size, stable=True)
-        x = x.index_select(0, order)
-        weight = None if weight is None else weight.index_select(0, order)
-    if dim_size is None:
-        dim_size = int(index[-1]) + 1 if num_elements > 0 else 0
-    if torch.compiler.is_compiling():
-        torch._check(dim_size >= 0)  # may come from the values of 'index'
-    elif num_elements > 0:
-        smallest, largest = index[0].item(), index[-1].item()
+    is_sorted = False  # where values are unknown, sort in any case
+    if has_values(index) and num_elements > 0:
+        is_sorted, smallest, largest = _look_at(index)
+        dim_size = largest + 1 if dim_size is None else dim_size
         if smallest < 0:
             raise ValueError(f"'index' must not be negative (got {smallest})")
         if largest >= dim_size:
@@ -164,5 +163,29 @@ def sort_by_set(
                 f"'dim_size' must exceed the largest 'index' (got {dim_size} and "
                 f"{largest}): pass at least {largest + 1}"
             )
+    if dim_size is None and index.is_meta:
+        raise ValueError("'dim_size' must be given for tensors without values")
+    if not is_sorted:
+        index, order = index_sort(index, max_value=dim_size, stable=True)
+        x = x.index_select(0, order)
+        weight = None if weight is None else weight.index_select(0, order)
+    if dim_size is None:
+        dim_size = int(index[-1]) + 1 if num_elements > 0 else 0
+    if not has_values(index):
+        torch._check(dim_size >= 0)  # may come from the values of 'index'
     sets = torch.arange(dim_size + 1, device=index.device)
     return x, torch.searchsorted(index, sets), weight
+
+
+def _look_at(index: Tensor) -> tuple[bool, int, int]:
+    """Whether the index is sorted, its smallest and its largest value; on a device,
+    these are read at once."""
+    if index.device.type == "cpu":
+        values = index.numpy(force=True)
+        is_sorted = not (values[1:] < values[:-1]).any()
+        if is_sorted:
+            return True, int(values[0]), int(values[-1])
+        return False, int(values.min()), int(values.max())
+    falls = (index[1:] < index[:-1]).any()
+    falls, smallest, largest = torch.stack([falls, *index.aminmax()]).tolist()
+    return not falls, smallest, largest

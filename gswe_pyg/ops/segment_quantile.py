@@ -264,6 +264,8 @@ def segment_heads(
     points = segment_quantile(
         src, ptr, num_points, interpolation, weight, extremes, max_num_elements
     )
+    if len(head_weight) == 1:  # without the many small products that are made of it
+        return (points * head_weight).sum(-1).unsqueeze(1)
     return torch.einsum("blr,hlr->bhl", points, head_weight)
 
 

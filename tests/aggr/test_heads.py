@@ -7,6 +7,7 @@ import pytest
 import torch
 from backends import available
 from torch._dynamo.testing import CompileCounterWithBackend
+from torch._subclasses import FakeTensorMode
 from torch_geometric.nn import global_max_pool, global_mean_pool
 
 from gswe_pyg import GSWEAggregation
@@ -423,3 +424,57 @@ def test_extremes_of_a_set_without_weight():
             torch.tensor([0, 0, 1]),
             weight=torch.tensor([1.0, 1.0, 0.0]),
         )
+
+
+# Without values #######################################################################
+
+
+@pytest.mark.parametrize("options", [{"heads": 2, "extremes": True}, {}])
+def test_meta_tensors(options):
+    readout = GSWEAggregation(4, **options, device="meta")
+    x, index = (
+        torch.empty(7, 4, device="meta"),
+        torch.empty(7, dtype=torch.long, device="meta"),
+    )
+    assert readout(x, index, dim_size=3).shape == (3, readout.num_channels)
+    with pytest.raises(ValueError, match="'dim_size' must be given"):
+        readout(x, index)
+
+
+@pytest.mark.parametrize("options", [{"heads": 2, "extremes": True}, {}])
+def test_fake_tensors(options):
+    readout = GSWEAggregation(4, **options)
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        x, index = torch.empty(7, 4), torch.zeros(7, dtype=torch.long)
+        out = readout(x, index, dim_size=3)
+    assert out.shape == (3, readout.num_channels)
+
+
+@pytest.mark.parametrize("options", [{"heads": 2, "extremes": True}, {}])
+def test_another_default_device(options, ragged):
+    x, batch = ragged(sizes=SIZES)
+    expected = GSWEAggregation(4, **options, slicer="identity", reference=None)
+    with torch.device("meta"):
+        readout = GSWEAggregation(4, **options, slicer="identity", reference=None)
+        readout.to_empty(device="cpu")
+        readout.reset_parameters()
+        assert readout(x, batch).equal(expected(x, batch))
+
+
+@pytest.mark.parametrize("options", [{"heads": 2, "extremes": True}, {}])
+def test_functional_transforms(options, ragged):
+    x, batch = ragged(sizes=SIZES, dtype=torch.float64)
+    readout = GSWEAggregation(4, **options).double()
+
+    def loss(x):
+        return readout(x, batch).square().sum()
+
+    x.requires_grad_()
+    (expected,) = torch.autograd.grad(loss(x), x)
+    torch.testing.assert_close(torch.func.grad(loss)(x.detach()), expected)
+    tangent = torch.randn_like(x)
+    _, slope = torch.func.jvp(loss, (x.detach(),), (tangent,))
+    torch.testing.assert_close(slope, (expected * tangent).sum())
+    many = torch.stack([x.detach(), x.detach() + 1])
+    losses = torch.func.vmap(loss)(many)
+    torch.testing.assert_close(losses, torch.stack([loss(part) for part in many]))
