@@ -294,7 +294,7 @@ class GSWEAggregation(SegmentAggregation):
         self, slices: Tensor, ptr: Tensor, weight: Tensor | None, between: torch.Size
     ) -> Tensor:
         """The combinations ``[B, *, H * L]``."""
-        head_weight = self.head_weight
+        head_weight: Tensor = self.head_weight
         if between:
             head_weight = head_weight.repeat(1, between.numel(), 1)
         out = segment_heads(

@@ -151,7 +151,6 @@ def sort_by_set(
             f"'index' must have one entry for each of the {num_elements} elements (got "
             f"shape {list(index.shape)})"
         )
-    index = index.long()
     is_sorted = False  # where values are unknown, sort in any case
     if has_values(index) and num_elements > 0:
         is_sorted, smallest, largest = _look_at(index)
@@ -165,6 +164,7 @@ def sort_by_set(
             )
     if dim_size is None and index.is_meta:
         raise ValueError("'dim_size' must be given for tensors without values")
+    index = index.long()
     if not is_sorted:
         index, order = index_sort(index, max_value=dim_size, stable=True)
         x = x.index_select(0, order)
@@ -180,12 +180,13 @@ def sort_by_set(
 def _look_at(index: Tensor) -> tuple[bool, int, int]:
     """Whether the index is sorted, its smallest and its largest value; on a device,
     these are read at once."""
-    if index.device.type == "cpu":
-        values = index.numpy(force=True)
+    is_wrapped = torch._C._are_functorch_transforms_active()  # for torch.func
+    if index.device.type == "cpu" and not is_wrapped:
+        values = index.numpy()
         is_sorted = not (values[1:] < values[:-1]).any()
         if is_sorted:
             return True, int(values[0]), int(values[-1])
         return False, int(values.min()), int(values.max())
     falls = (index[1:] < index[:-1]).any()
     falls, smallest, largest = torch.stack([falls, *index.aminmax()]).tolist()
-    return not falls, smallest, largest
+    return not falls, int(smallest), int(largest)
