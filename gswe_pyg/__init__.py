@@ -5,7 +5,7 @@ from gswe_pyg.distance import gsw_distance, max_gsw_distance
 from gswe_pyg.losses import simclr_loss, simsiam_loss
 from gswe_pyg.resolver import register
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "GSWEAggregation",

@@ -252,8 +252,9 @@ class GSWEAggregation(SegmentAggregation):
                 then stand together. (default: :obj:`None`)
             dim_size (int, optional): The number of sets. (default: :obj:`None`)
             dim (int, optional): The dimension of the elements. (default: :obj:`-2`)
-            max_num_elements (int, optional): Not needed, since nothing is padded.
-                (default: :obj:`None`)
+            max_num_elements (int, optional): The size of the largest set, or a bound
+                for it. Nothing is padded; a GPU then reads one number less from the
+                device. (default: :obj:`None`)
             weight (torch.Tensor, optional): The mass of each element, not negative: a
                 count, an attention or a sampling weight. Only its share of the total of
                 the set matters. (default: :obj:`None`)
@@ -267,7 +268,7 @@ class GSWEAggregation(SegmentAggregation):
         if between:
             slices = slices.view(x.shape[0], between.numel() * self.num_slices)
         read = self._read_quantiles if self.heads is None else self._read_heads
-        out = read(slices, ptr, weight, between)
+        out = read(slices, ptr, weight, between, max_num_elements)
         if self.reference is not None:
             out = _fill_empty(out, ptr)
         if self.encode_size:
@@ -279,11 +280,22 @@ class GSWEAggregation(SegmentAggregation):
         return out.movedim(0, dim) if between else out
 
     def _read_quantiles(
-        self, slices: Tensor, ptr: Tensor, weight: Tensor | None, between: torch.Size
+        self,
+        slices: Tensor,
+        ptr: Tensor,
+        weight: Tensor | None,
+        between: torch.Size,
+        max_num_elements: int | None,
     ) -> Tensor:
         """The embeddings ``[B, *, K * L * R]``."""
         out = segment_quantile(
-            slices, ptr, self.num_points, self.interpolation, weight, self.extremes
+            slices,
+            ptr,
+            self.num_points,
+            self.interpolation,
+            weight,
+            self.extremes,
+            max_num_elements,
         )
         out = out.view(out.shape[0], *between, 1, self.num_slices, self.num_reads)
         if self.reference is not None:
@@ -291,7 +303,12 @@ class GSWEAggregation(SegmentAggregation):
         return out.flatten(start_dim=-3)
 
     def _read_heads(
-        self, slices: Tensor, ptr: Tensor, weight: Tensor | None, between: torch.Size
+        self,
+        slices: Tensor,
+        ptr: Tensor,
+        weight: Tensor | None,
+        between: torch.Size,
+        max_num_elements: int | None,
     ) -> Tensor:
         """The combinations ``[B, *, H * L]``."""
         head_weight: Tensor = self.head_weight
@@ -305,6 +322,7 @@ class GSWEAggregation(SegmentAggregation):
             self.interpolation,
             weight,
             self.extremes,
+            max_num_elements,
         )
         num_heads = self.head_weight.shape[0]
         out = out.view(out.shape[0], num_heads, *between, self.num_slices)

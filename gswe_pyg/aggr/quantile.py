@@ -84,8 +84,9 @@ class QuantileAggregation(SegmentAggregation):
                 then stand together. (default: :obj:`None`)
             dim_size (int, optional): The number of sets. (default: :obj:`None`)
             dim (int, optional): The dimension of the elements. (default: :obj:`-2`)
-            max_num_elements (int, optional): Not needed, since nothing is padded.
-                (default: :obj:`None`)
+            max_num_elements (int, optional): The size of the largest set, or a bound
+                for it. Nothing is padded; a GPU then reads one number less from the
+                device. (default: :obj:`None`)
             weight (torch.Tensor, optional): How often each element counts, not
                 negative: a whole number is as good as repetition. Multiply
                 probabilities by the number of elements. (default: :obj:`None`)
@@ -94,7 +95,9 @@ class QuantileAggregation(SegmentAggregation):
         x, ptr, weight = sort_by_set(x, index, ptr, dim_size, weight)
         between, num_channels = x.shape[1:-1], x.shape[-1]
         columns = x.flatten(start_dim=1)
-        out = segment_quantile_at(columns, ptr, self.levels, self.interpolation, weight)
+        out = segment_quantile_at(
+            columns, ptr, self.levels, self.interpolation, weight, max_num_elements
+        )
         if self.fill_value != 0:
             is_empty = (ptr[1:] == ptr[:-1]).view(-1, 1, 1)
             out = out.masked_fill(is_empty, self.fill_value)

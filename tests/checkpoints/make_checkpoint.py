@@ -39,6 +39,12 @@ MODELS = {
         "GSWEAggregation",
         GSWE | {"num_references": 2, "out_channels": 3, "encode_size": True},
     ],
+    "one head": ["GSWEAggregation", {"in_channels": 3, "heads": 1}],
+    "heads": [
+        "GSWEAggregation",
+        GSWE | {"heads": 2, "extremes": True, "reference": "input"},
+    ],
+    "extremes": ["GSWEAggregation", GSWE | {"extremes": True, "reference": None}],
     "PMA": ["PMA", {"in_channels": 3, "num_seeds": 2}],
     "MLP": ["MLP", {"in_channels": 3, "hidden_channels": [4], "out_channels": 3}],
     "SAB": ["SAB", {"in_channels": 3, "out_channels": 3}],
