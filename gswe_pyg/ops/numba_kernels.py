@@ -26,6 +26,8 @@ from gswe_pyg.ops.plan import Reads
 
 LANES = 16
 
+EPSILON = float(np.finfo(np.float64).eps)
+
 # Points that are written at once.
 TILE = 4
 
@@ -685,6 +687,7 @@ class Masses(NamedTuple):
     factor: float
     first: int
     last: int
+    has_zeros: bool
 
 
 @_inlined
@@ -692,7 +695,7 @@ def _load_lane(
     keys, at, stride, values, base, num_slices, mass, unit, size, reads, lane
 ):
     cumulative, squares = 0.0, 0.0
-    first, last = size, 0
+    first, last, num_zeros = size, 0, 0
     for j in range(size):
         place = keys[at + j * stride] & ((1 << PLACE_BITS) - 1)
         own = mass[place]
@@ -700,6 +703,8 @@ def _load_lane(
         squares += own * own
         if own > 0:
             first, last = min(first, j), j
+        else:
+            num_zeros += 1
         lane.place[j] = place
         lane.value[j] = values[base + place * num_slices]
         lane.mass[j] = own
@@ -712,7 +717,7 @@ def _load_lane(
             factor *= cumulative
         for j in range(size):
             lane.cumulative[j] *= factor
-    return Masses(cumulative, squares, unit, factor, first, last)
+    return Masses(cumulative, squares, unit, factor, first, last, num_zeros > 0)
 
 
 @_inlined
@@ -767,10 +772,32 @@ def _at(lane, masses, place, start):
 
 
 @_inlined
-def _columns(lane, masses, code, left, right, start):
+def _ends_at(lane, place, column):
+    """The element with mass that ends at this place, or the one that begins there."""
+    j = column - 1
+    while j >= 0 and lane.mass[j] == 0:
+        j -= 1
+    return j if j >= 0 and lane.cumulative[j] == place else column
+
+
+@_inlined
+def _begins_at(lane, masses, place, column):
+    """The element with mass that begins at this place, or the one that ends there."""
+    if column == masses.last or lane.cumulative[column] != place:
+        return column
+    j = column + 1
+    while j < masses.last and lane.mass[j] == 0:
+        j += 1
+    return j
+
+
+@_inlined
+def _columns(lane, size, masses, code, left, right, start):
     """The two elements of which the mean is read."""
     if code == STEP:
-        lower = _at(lane, masses, left, start)
+        # A little less, by what the sum may have lost: the last digits of equal masses
+        # must not decide which element it is.
+        lower = _at(lane, masses, left * (1 - 4 * size * EPSILON), start)
         return lower, lower
     if code == NEAREST:
         # Half to even.
@@ -822,7 +849,7 @@ def _points(lane, size, masses, reads, points, to):
             lower = _above(lane, masses, left, lower)
             points[to + r], _ = _mean(lane, masses, left, right, lower)
         else:
-            a, b = _columns(lane, masses, reads.code, left, right, 0)
+            a, b = _columns(lane, size, masses, reads.code, left, right, 0)
             point = lane.value[a]
             if a != b:
                 point = 0.5 * point + 0.5 * lane.value[b]
@@ -855,7 +882,7 @@ def _gradients(lane, size, masses, reads, grad_points, at):
             lower = 0
         before = left
         if not _has_windows(reads.code):
-            a, b = _columns(lane, masses, reads.code, left, right, 0)
+            a, b = _columns(lane, size, masses, reads.code, left, right, 0)
             lane.grad_value[a] += 0.5 * grad
             lane.grad_value[b] += 0.5 * grad
             continue
@@ -874,14 +901,36 @@ def _gradients(lane, size, masses, reads, grad_points, at):
                 lane.grad_value[j] += grad * share
             begin = end
         # With a little more mass, an element inside of the window pushes out the value
-        # at its right end, and one before it moves the whole window.
+        # at its right end, and one before it moves the whole window. Where an end meets
+        # that of an element, the mean of both sides counts.
         grad *= masses.factor / (right - left)
-        low, high = lane.value[lower], lane.value[upper]
-        start = lower if left > 0 else 0
-        stop = upper + 1 if right < masses.factor * masses.total else size
-        for j in range(start, stop):
+        after_left, before_right = lane.value[lower], lane.value[upper]
+        before_left = lane.value[_ends_at(lane, left, lower)]
+        after_right = lane.value[_begins_at(lane, masses, right, upper)]
+        low = 0.5 * before_left + 0.5 * after_left
+        high = 0.5 * before_right + 0.5 * after_right
+        for j in range(lower, upper + 1):
             lane.grad_mass[j] += grad * (lane.value[j] - high)
-        lane.grad_before[start] += grad * (low - high)
+        lane.grad_before[lower] += grad * (low - high)
+        # A mass of zero can only grow, so that for it one of the sides counts; and if
+        # it lies at an end itself, as much of it as that leaves inside.
+        for j in range(size * masses.has_zeros):
+            if lane.mass[j] > 0:
+                continue
+            move = left_by_total - (j < lower)
+            lost = (after_left if move > 0 else before_left) * move
+            if lane.cumulative[j] == left:
+                lost = after_left * max(left_by_total - 1, 0.0)
+                lost -= lane.value[j] * max(1 - left_by_total, 0.0)
+            correction = low * move - lost
+            move = right_by_total - (j <= upper)
+            gained = (after_right if move > 0 else before_right) * move
+            if lane.cumulative[j] == right:
+                gained = lane.value[j] * min(max(right_by_total, 0.0), 1.0)
+                gained += after_right * max(right_by_total - 1, 0.0)
+                gained -= before_right * max(-right_by_total, 0.0)
+            correction += gained - high * move
+            lane.grad_mass[j] += grad * correction
         grad_total += grad * (
             (high - point) * right_by_total + (point - low) * left_by_total
         )

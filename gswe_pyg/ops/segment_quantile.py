@@ -8,6 +8,7 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor
 
+from gswe_pyg._checks import positive_int
 from gswe_pyg.ops import operators
 from gswe_pyg.ops.interpolation import INTERPOLATIONS, LEVEL_INTERPOLATIONS
 from gswe_pyg.ops.operators import check_weight
@@ -139,8 +140,7 @@ def segment_quantile(
         <BLANKLINE>
                 [[7.0000, 7.0000]]])
     """
-    if num_points < 1:
-        raise ValueError(f"'num_points' must be at least 1 (got {num_points})")
+    num_points = positive_int("num_points", num_points)
     if interpolation not in INTERPOLATIONS:
         raise ValueError(
             f"'interpolation' must be one of {list(INTERPOLATIONS)} (got "
@@ -151,7 +151,7 @@ def segment_quantile(
             "'weight' must be None for the 'interpolation' 'pswe', which extrapolates "
             "without bounds where a weight vanishes: use 'linear' or 'barycentric'"
         )
-    grid = (int(num_points), interpolation, bool(extremes))
+    grid = (num_points, interpolation, bool(extremes))
     return _read(src, ptr, weight, *grid, [], max_num_elements)
 
 

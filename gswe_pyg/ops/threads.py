@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from threading import Semaphore
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -20,11 +21,15 @@ def for_each(
         for item in items:
             work(item)
         return
-    queue = iter(list(items))  # a generator cannot be shared
+    items = list(items)  # a generator cannot be shared
+    queue, finished = iter(items), Semaphore(0)
 
     def drain() -> None:
         for item in queue:
-            work(item)
+            try:
+                work(item)
+            finally:
+                finished.release()
 
     futures = _submit(drain, num_threads - 1)
     drain()
@@ -32,6 +37,9 @@ def for_each(
         # Where all threads are busy, there is nothing left to do.
         if not future.cancel():
             future.result()
+    # Work that was queued by a call that failed afterwards has no future.
+    for _ in items:
+        finished.acquire()
 
 
 _executor: ThreadPoolExecutor | None = None

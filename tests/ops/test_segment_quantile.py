@@ -434,7 +434,7 @@ def test_opcheck(weighted, dtype):
         ({"ptr": torch.tensor([0, 3, 2, 4])}, r"'ptr' must increase .*not sorted"),
         ({"ptr": torch.tensor([1, 4])}, r"'ptr' must increase from 0 .*got 1 to 4"),
         ({"ptr": torch.tensor([0, 5])}, r"'ptr' must increase .*4 \(got 0 to 5"),
-        ({"num_points": 0}, r"'num_points' must be at least 1 \(got 0\)"),
+        ({"num_points": 0}, r"'num_points' must be a positive integer \(got 0\)"),
         ({"interpolation": "cubic"}, r"'interpolation' must be one of .*'cubic'"),
         ({"weight": torch.ones(3)}, r"'weight' must have .* 4 elements .*\[3\]"),
         ({"weight": torch.ones(4, 1)}, r"'weight' must have .*\[4, 1\]"),

@@ -1,0 +1,115 @@
+"""Gradients of masses where the ends of windows meet those of elements: equal and whole
+masses, and masses of zero. Random masses never get there."""
+
+import threading
+
+import pytest
+import torch
+from torch_geometric.nn import global_mean_pool
+
+from gswe_pyg import GSWEAggregation
+from gswe_pyg.ops import segment_quantile, threads
+from tests.backends import available, backend
+
+
+def differences(function, weight, step=1e-6):
+    """Central ones, and those to one side for masses of zero, which cannot fall."""
+    slopes = []
+    for j in range(len(weight)):
+        shift = torch.zeros_like(weight)
+        shift[j] = step
+        below, width = (weight, step) if weight[j] == 0 else (weight - shift, 2 * step)
+        slopes.append((function(weight + shift) - function(below)) / width)
+    return torch.stack(slopes)
+
+
+def assert_gradient_of_masses(x, weight, num_points, interpolation, factors):
+    x, ptr = x[:, None], torch.tensor([0, len(x)])
+
+    def value(weight, x=x):
+        points = segment_quantile(x, ptr, num_points, interpolation, weight)
+        return (points[0, 0] * factors).sum()
+
+    expected = differences(value, weight)
+    weight = weight.clone().requires_grad_()
+    for name in available():
+        dtype = torch.float64 if name == "torch" else torch.float32
+        with backend(name):
+            (grad,) = torch.autograd.grad(value(weight, x.to(dtype)), weight)
+        torch.testing.assert_close(grad, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 7, 8, 12, 16, 24])
+def test_equal_masses(size):
+    x = torch.arange(size).double()
+    ones = torch.ones(size).double()
+    assert_gradient_of_masses(x, ones, 8, "barycentric", torch.ones(8).double())
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_whole_masses_and_masses_of_zero(seed):
+    generator = torch.Generator().manual_seed(seed)
+    size, num_points = torch.randint(1, 9, (2,), generator=generator).tolist()
+    weight = torch.randint(0, 4, (size,), generator=generator).double()
+    weight[0] += 1
+    x = torch.randperm(20, generator=generator)[:size].double()
+    factors = torch.randn(num_points, generator=generator).double()
+    assert_gradient_of_masses(x, weight, num_points, "barycentric", factors)
+
+
+@pytest.mark.parametrize("num_others", [1, 2, 3])
+def test_a_mass_of_zero_before_a_window(num_others):
+    x = 10 * torch.arange(num_others + 1).double()
+    weight = torch.ones(num_others + 1).double()
+    weight[0] = 0
+    first = torch.zeros(num_others).double()
+    first[0] = 1
+    assert_gradient_of_masses(x, weight, num_others, "linear", first)
+
+
+@pytest.mark.parametrize("size", [2, 8, 12])
+def test_one_head_has_the_gradient_of_the_weighted_mean(size):
+    x = torch.randn(size, 3, generator=torch.Generator().manual_seed(0)).double()
+    weight = torch.ones(size).double().requires_grad_()
+    readout = GSWEAggregation(3, heads=1).double()
+    readout.reset_parameters()
+    (grad,) = torch.autograd.grad(readout(x, weight=weight).sum(), weight)
+    index = torch.zeros(size, dtype=torch.long)
+    mean = global_mean_pool(x * weight[:, None], index) / weight.mean()
+    torch.testing.assert_close(grad, torch.autograd.grad(mean.sum(), weight)[0])
+
+
+@pytest.mark.parametrize("name", available())
+@pytest.mark.parametrize("size", [3, 10, 12, 30])
+def test_the_last_digits_of_equal_masses_do_not_count(size, name):
+    x, ptr = torch.arange(float(size))[:, None], torch.tensor([0, size])
+    for num_points in (1, 2, 3, 5, 6, 8):
+        with backend(name):
+            expected = segment_quantile(x, ptr, num_points, "step")
+            for mass in (1 / size, 0.1):
+                weight = torch.full((size,), mass, dtype=torch.float64)
+                out = segment_quantile(x, ptr, num_points, "step", weight)
+                assert out.equal(expected)
+
+
+def test_work_without_a_future_is_waited_for(monkeypatch):
+    # As where a thread is queued, and the call fails afterwards.
+    begun, done = threading.Event(), []
+
+    def submit(drain, num_workers):
+        threading.Thread(target=drain).start()
+        begun.wait(10)
+        return []
+
+    def work(item):
+        if threading.current_thread() is not threading.main_thread():
+            begun.set()
+            released.wait(10)
+        done.append(item)
+        if len(done) == 3:
+            released.set()
+
+    released = threading.Event()
+    monkeypatch.setattr(threads, "_submit", submit)
+    threads.for_each(work, range(4), num_threads=2)
+    assert sorted(done) == [0, 1, 2, 3]
