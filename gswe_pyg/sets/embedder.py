@@ -1,6 +1,6 @@
 """A scikit-learn transformer from sets to vectors."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -137,13 +137,7 @@ class SetEmbedder(TransformerMixin, BaseEstimator):
         self.mean_ = np.zeros(self.n_features_in_)
         self.scale_ = np.ones(self.n_features_in_)
         if self.standardize:
-            self.mean_ = _mean(sample, self.n_features_in_, lambda x: x)
-            variance = _mean(
-                sample, self.n_features_in_, lambda x: (x - self.mean_) ** 2
-            )
-            # Of a feature that is constant, up to rounding.
-            least = 10 * np.finfo(np.float64).eps * np.abs(self.mean_)
-            self.scale_ = np.where(variance > least**2, np.sqrt(variance), 1)
+            self.mean_, self.scale_ = _mean_and_scale(sample, self.n_features_in_)
         width = self._slice(np.zeros((1, self.n_features_in_), np.float32)).shape[1]
         self.embedding_mean_ = np.zeros(width * self.num_points, np.float32)
         if self.center:
@@ -353,22 +347,38 @@ def _sample(sets: Sets, random: Any) -> Sets:
     return sets if len(filled) == len(sets) else sets.take(filled)
 
 
-def _mean(
-    sets: Sets, num_features: int, function: Callable[[np.ndarray], np.ndarray]
-) -> np.ndarray:
-    """The mean over all elements, in double precision. Each set has the same mass,
-    however many elements it has."""
-    total = np.zeros(num_features)
+def _mean_and_scale(sets: Sets, num_features: int) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and deviation of each feature over all elements, in double precision."""
+    mean, largest, variance = np.zeros((3, num_features))
+    for share, x in _shares(sets, num_features):
+        mean += share @ x
+    for _, x in _shares(sets, num_features):
+        largest = np.maximum(largest, np.abs(x - mean).max(0))
+    # The squares of very small or large features would vanish or overflow.
+    unit = np.where(largest > 0, largest, 1)
+    for share, x in _shares(sets, num_features):
+        variance += share @ ((x - mean) / unit) ** 2
+    deviation = unit * np.sqrt(variance)
+    # Of a feature that is constant, up to rounding.
+    least = 10 * np.finfo(np.float64).eps * np.abs(mean)
+    return mean, np.where(deviation > least, deviation, 1)
+
+
+def _shares(sets: Sets, num_features: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Elements that have mass, and their shares of it, batch by batch. Each set has the same
+    mass, however many elements it has."""
     for start, stop in _batches(sets.ptr, num_features, num_features, 1):
         elements = sets.read(start, stop)
         if not np.isfinite(elements.x).all():
             raise _not_finite(elements, ~np.isfinite(elements.x).all(1), start)
-        sizes = np.diff(elements.ptr)
+        first, sizes = elements.ptr[:-1], np.diff(elements.ptr)
         weight = _checked_weight(elements, start)
         mass = np.ones(len(elements.x)) if weight is None else weight.astype(float)
-        share = mass / np.repeat(np.add.reduceat(mass, elements.ptr[:-1]), sizes)
-        total += share @ function(elements.x.astype(np.float64))
-    return total / len(sets)
+        # The sum of large masses would overflow.
+        mass /= np.repeat(np.maximum.reduceat(mass, first), sizes)
+        mass /= np.repeat(np.add.reduceat(mass, first), sizes)
+        counts = slice(None) if weight is None else mass > 0
+        yield mass[counts] / len(sets), elements.x[counts].astype(np.float64)
 
 
 def _batches(

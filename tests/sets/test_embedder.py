@@ -173,6 +173,35 @@ def test_large_offsets_do_not_cost_precision():
     np.testing.assert_allclose(a, b, atol=1e-5)
 
 
+@pytest.mark.parametrize("factor", [1e307, 1e-307])
+def test_only_shares_of_weights_matter_however_large(factor):
+    sets = make_sets(sizes=(40, 30))
+    weights = [np.linspace(1, 9, len(x)) for x in sets]
+    model, same = (SetEmbedder(8, 4, random_state=0) for _ in range(2))
+    expected = model.fit(sets, weight=weights)
+    same.fit(sets, weight=[factor * weight for weight in weights])
+    np.testing.assert_allclose(same.mean_, expected.mean_)
+    np.testing.assert_allclose(same.scale_, expected.scale_)
+    np.testing.assert_allclose(
+        same.embedding_mean_, expected.embedding_mean_, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("factor", [1e-170, 1e200])
+def test_features_of_any_unit_are_standardized(factor):
+    sets = make_sets(sizes=(5, 8), offset=3.0)
+    model = SetEmbedder(8, 4, random_state=0)
+    expected = model.fit_transform(sets)
+    vectors = model.fit_transform([factor * x for x in sets])
+    np.testing.assert_allclose(vectors, expected, atol=1e-6)
+
+
+def test_an_element_without_weight_does_not_hide_the_scale():
+    sets, weights = [np.array([[1.0], [2.0], [1e300]])], [[1, 1, 0]]
+    model = SetEmbedder(8, 4, center=False).fit(sets, weight=weights)
+    np.testing.assert_allclose(model.scale_, [0.5])
+
+
 def test_no_sets_to_transform():
     model = SetEmbedder(num_slices=4, num_points=2).fit(make_sets())
     assert model.transform([]).shape == (0, 8)
