@@ -5,6 +5,8 @@ from collections.abc import Collection
 from difflib import get_close_matches
 from typing import Any
 
+from torch import Tensor
+
 
 def positive_int(argument: str, value: Any, where: str = "") -> int:
     r"""The value as an :obj:`int`, if it is a whole number of at least one.
@@ -43,13 +45,33 @@ def norm_order(p: float) -> float:
     return p
 
 
-def one_of(argument: str, value: Any, choices: Collection[str], where: str = "") -> str:
-    """The value, if it is one of the choices; otherwise the error suggests one."""
+def tensor(argument: str, value: Any, fix: str = "") -> Tensor:
+    """The value, if it is a tensor; otherwise the error says how to make it one."""
+    if not isinstance(value, Tensor):
+        kind = type(value)
+        module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
+        fix = fix or f"convert it by 'torch.as_tensor({argument})'"
+        raise TypeError(
+            f"'{argument}' must be a tensor (got {module}{kind.__name__}): {fix}"
+        )
+    return value
+
+
+def one_of(
+    argument: str,
+    value: Any,
+    choices: Collection[str],
+    where: str = "",
+    other: str = "",
+) -> str:
+    """The value, if it is one of the choices; otherwise the error suggests one, and
+    says what else there may be."""
     if value not in choices:
         near = get_close_matches(str(value), choices, n=1)
         hint = f": did you mean {near[0]!r}?" if near else ""
         raise ValueError(
-            f"'{argument}' must be one of {list(choices)} {_got(value, where)}{hint}"
+            f"'{argument}' must be one of {list(choices)} {other}"
+            f"{_got(value, where)}{hint}"
         )
     return value
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import Module
 from torch_geometric.utils import scatter
 
-from gswe_pyg._checks import norm_order, not_negative
+from gswe_pyg._checks import norm_order, not_negative, tensor
 from gswe_pyg.ops.segment_quantile import check_weight
 from gswe_pyg.slicers import make_slicer
 
@@ -361,6 +361,11 @@ def _check_sets(
         ("x", x, x_index, x_weight),
         ("y", y, y_index, y_weight),
     ):
+        tensor(name, elements)
+        if index is not None:
+            tensor(f"{name}_index", index)
+        if weight is not None:
+            tensor(f"{name}_weight", weight)
         if elements.dim() != 2 or not elements.is_floating_point():
             raise ValueError(
                 f"'{name}' must be a floating point tensor [num_elements, "
@@ -383,6 +388,11 @@ def _check_sets(
                 f"'{name}_weight' must have one entry for each of the {len(elements)} "
                 f"elements (got shape {list(weight.shape)})"
             )
+    if x.dtype != y.dtype:
+        raise ValueError(
+            f"'x' and 'y' must be of the same dtype (got {x.dtype} and {y.dtype}): "
+            f"convert one by 'y.to(x.dtype)'"
+        )
     if x.shape[1] != y.shape[1]:
         raise ValueError(
             f"'x' and 'y' must have the same number of features (got {x.shape[1]} and "

@@ -11,7 +11,7 @@ from torch_geometric.nn import Linear
 from torch_geometric.nn.inits import reset
 from torch_geometric.nn.resolver import activation_resolver
 
-from gswe_pyg._checks import positive_int
+from gswe_pyg._checks import one_of, positive_int
 
 # More coefficients a slice than this are a mistake rather than a model.
 _MAX_MONOMIALS = 100_000
@@ -239,23 +239,20 @@ def make_slicer(slicer: str | Module, in_channels: int, num_slices: int) -> Modu
     """The slicer of that name, or the given module as it is."""
     if isinstance(slicer, Module):
         return slicer
+    other = "or a module from [N, in_channels] to [N, num_slices] "
+    one_of("slicer", slicer, SLICERS, other=other)
     if slicer == "linear":
         return LinearSlicer(in_channels, num_slices)
     if slicer == "mlp":
         return MLPSlicer(in_channels, num_slices)
     if slicer == "polynomial":
         return PolynomialSlicer(in_channels, num_slices)
-    if slicer == "identity":
-        if in_channels != num_slices:
-            raise ValueError(
-                f"The slicer 'identity' needs 'num_slices' equal to 'in_channels' (got "
-                f"{num_slices} and {in_channels})"
-            )
-        return IdentitySlicer(in_channels)
-    raise ValueError(
-        f"'slicer' must be one of {list(SLICERS)} or a module from [N, in_channels] to "
-        f"[N, num_slices] (got {slicer!r})"
-    )
+    if in_channels != num_slices:
+        raise ValueError(
+            f"The slicer 'identity' needs 'num_slices' equal to 'in_channels' (got "
+            f"{num_slices} and {in_channels})"
+        )
+    return IdentitySlicer(in_channels)
 
 
 def _slices(x: Tensor, weight: Tensor) -> Tensor:

@@ -166,6 +166,22 @@ def test_slicer_without_parameters():
     assert gsw_distance(x, y, IdentitySlicer(2), 1).item() == 3.5
 
 
+@pytest.mark.parametrize(
+    "name", ["x", "y", "x_index", "y_index", "x_weight", "y_weight"]
+)
+@pytest.mark.parametrize("function", [gsw_distance, max_gsw_distance])
+def test_arrays_are_no_tensors(function, name):
+    arguments = {
+        **{key: torch.randn(3, 2) for key in ("x", "y")},
+        **{key: torch.zeros(3).long() for key in ("x_index", "y_index")},
+        **{key: torch.ones(3) for key in ("x_weight", "y_weight")},
+    }
+    arguments[name] = arguments[name].numpy()
+    message = rf"'{name}' must be a tensor .*ndarray\).*'torch.as_tensor\({name}\)'"
+    with pytest.raises(TypeError, match=message):
+        function(**arguments)
+
+
 class Frozen(Module):
     def forward(self, x):
         return x
@@ -179,6 +195,7 @@ class Frozen(Module):
         ({"x": torch.randn(3)}, "'x' must be a floating point tensor"),
         ({"y": torch.ones(3, 2).long()}, "'y' must be a floating point tensor"),
         ({"y": torch.randn(4, 3)}, "same number of features"),
+        ({"y": torch.randn(4, 2).double()}, r"dtype \(got torch.float32 and .*64\)"),
         ({"x_index": torch.zeros(3).long()}, "must be given together"),
         (
             {"x_index": torch.zeros(3), "y_index": torch.zeros(4).long()},

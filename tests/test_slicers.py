@@ -141,6 +141,10 @@ def test_make_slicer():
     assert make_slicer(module, 4, 6) is module
     with pytest.raises(ValueError, match=r"'slicer' must be one of .*got None"):
         make_slicer(None, 4, 6)
+    with pytest.raises(
+        ValueError, match=r"or a module .*'linar'\): did you mean 'linear'"
+    ):
+        make_slicer("linar", 4, 6)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from numbers import Real
 
 import torch
 from torch import Tensor
@@ -49,13 +50,13 @@ class QuantileAggregation(SegmentAggregation):
         fill_value: float = 0.0,
     ) -> None:
         super().__init__()
-        levels = [q] if isinstance(q, float | int) else list(q)
+        levels = [float(q)] if isinstance(q, float | Real) else [float(v) for v in q]
         if not levels or not all(0 <= level <= 1 for level in levels):
             raise ValueError(
                 f"'q' must be one or more numbers between 0 and 1 (got {q})"
             )
         self._q = q
-        self.levels = tuple(float(level) for level in levels)
+        self.levels = tuple(levels)
         # Not used, but part of the state dicts of PyG's.
         self.register_buffer("q", torch.tensor(self.levels).view(-1, 1))
         self.interpolation = one_of(

@@ -10,6 +10,8 @@ from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.aggr import Aggregation
 from torch_geometric.utils import index_sort
 
+from gswe_pyg._checks import tensor
+
 
 class SegmentAggregation(Aggregation):
     """An aggregation over the rows between boundaries, with errors that name the
@@ -59,7 +61,7 @@ class SegmentAggregation(Aggregation):
 
 def _check_types(x: Any, index: Any, ptr: Any, kwargs: dict[str, Any]) -> None:
     if not isinstance(x, Tensor):
-        fix = "convert it by 'torch.as_tensor(x)'"
+        fix = ""
         if hasattr(x, "edge_index") or hasattr(x, "num_nodes"):
             fix = "pass 'data.x' and 'data.batch'"
         elif isinstance(x, list | tuple):
@@ -67,28 +69,18 @@ def _check_types(x: Any, index: Any, ptr: Any, kwargs: dict[str, Any]) -> None:
                 "concatenate sets by 'torch.cat(x)', and say by 'index' which set each "
                 "element belongs to"
             )
-        raise TypeError(f"'x' must be a tensor (got {_name(x)}): {fix}")
-    for argument, value in (("index", index), ("ptr", ptr)):
-        if value is None or isinstance(value, Tensor):
-            continue
-        fix = f"convert it by 'torch.as_tensor({argument})'"
-        if argument == "ptr" and isinstance(value, int):
-            fix = f"for the number of graphs, write 'dim_size={value}'"
-        raise TypeError(f"'{argument}' must be a tensor (got {_name(value)}): {fix}")
+        tensor("x", x, fix)
+    if isinstance(ptr, int):
+        tensor("ptr", ptr, f"for the number of graphs, write 'dim_size={ptr}'")
+    weight = kwargs.get("weight")
+    for argument, value in (("index", index), ("ptr", ptr), ("weight", weight)):
+        if value is not None:
+            tensor(argument, value)
     if "size" in kwargs:
         raise TypeError(
             f"There is no argument 'size' (got {kwargs['size']}): for the number of "
             f"graphs, write 'dim_size={kwargs['size']}'"
         )
-
-
-def _name(value: Any) -> str:
-    kind = type(value)
-    return (
-        kind.__name__
-        if kind.__module__ == "builtins"
-        else f"{kind.__module__}.{kind.__name__}"
-    )
 
 
 def elements_first(x: Tensor, dim: int, in_channels: int | None = None) -> Tensor:

@@ -365,8 +365,8 @@ def _mean_and_scale(sets: Sets, num_features: int) -> tuple[np.ndarray, np.ndarr
 
 
 def _shares(sets: Sets, num_features: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Elements that have mass, and their shares of it, batch by batch. Each set has the same
-    mass, however many elements it has."""
+    """Elements that have mass, and their shares of it, batch by batch. Each set has the
+    same mass, however many elements it has."""
     for start, stop in _batches(sets.ptr, num_features, num_features, 1):
         elements = sets.read(start, stop)
         if not np.isfinite(elements.x).all():

@@ -1,5 +1,7 @@
 """Quantiles against PyG's, numpy's, and repetition."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import torch
@@ -117,6 +119,11 @@ def test_weights_in_any_order_and_batch(ragged, method):
         if size:
             alone = aggr(x[batch == i], weight=weight[batch == i])[0]
             torch.testing.assert_close(alone, out[i])
+
+
+@pytest.mark.parametrize("q", [np.float32(0.5), np.float64(0.5), Fraction(1, 2)])
+def test_a_number_of_any_type(q):
+    assert QuantileAggregation(q).levels == (0.5,)
 
 
 def test_inside_a_layer():

@@ -36,6 +36,7 @@ def test_another_dtype(dtype, reference, slicer, options):
         ((Data(x=X), BATCH), {}, r"'x' must .*Data\): pass 'data.x' and 'data.batch'"),
         ((X, [0, 0, 1]), {}, r"'index' .*got list\).*'torch.as_tensor\(index\)'"),
         ((X, BATCH.numpy()), {}, r"'index' .*got numpy.ndarray"),
+        ((X, BATCH), {"weight": [1.0] * 3}, r"'weight' .*'torch.as_tensor\(weight\)'"),
         ((X, BATCH, 2), {}, r"'ptr' .*got int\).*write 'dim_size=2'"),
         ((X, BATCH), {"size": 2}, r"no argument 'size' \(got 2\).*'dim_size=2'"),
     ],
