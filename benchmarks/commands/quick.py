@@ -3,7 +3,7 @@
 import os
 import time
 
-from benchmarks.commands.run import work_off
+from benchmarks.commands.run import summary, work_off
 from benchmarks.engine import config
 
 SUMMARY = "a small comparison of readouts on Set-Circles: two minutes, no download"
@@ -30,7 +30,7 @@ def main(arguments: list[str]) -> int:
         return 0
     report = config.module(plan.experiment, "report")
     report.part(plan.name, records, plan.path.parent)  # draws
-    print(f"\n{report.summary(records)}\n")
+    print(f"\n{summary(plan, records)}\n")
     print(f"records: {plan.path}")
     print(f"figure:  {plan.path.with_suffix('.png')}")
     print(f"done in {time.perf_counter() - start:.0f} s")

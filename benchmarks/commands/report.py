@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.engine import config, records
 from benchmarks.engine.arguments import UsageError, option, parse, unknown
-from benchmarks.engine.pages import claims_table
+from benchmarks.engine.pages import claims_table, diverged
 
 SUMMARY = "pages, tables and figures from the records on file"
 FRONT_PAGE = config.HERE.parent / "README.md"
@@ -87,6 +87,8 @@ def render(
         parts += ["## Overview", overview]
     for name, content in found.items():
         parts += [f"## {name}", report.part(name, content, folder)]
+        if note := diverged(content):
+            parts.append(f"{note}.")
     return "\n\n".join(parts) + "\n"
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from benchmarks.engine import config, grid
 from benchmarks.engine.arguments import UsageError
+from benchmarks.engine.pages import diverged
 
 SUMMARY = "an experiment: its grid of runs, or what is left of it"
 
@@ -32,8 +33,14 @@ def main(arguments: list[str]) -> int:
     print(f"records: {plan.path}", flush=True)
     records = work_off(plan)
     if records:
-        print(f"\n{config.module(plan.experiment, 'report').summary(records)}")
+        print(f"\n{summary(plan, records)}")
     return 0
+
+
+def summary(plan: config.Plan, records: list[grid.Record]) -> str:
+    """The table of the runs, and how many diverged, if some did."""
+    table = config.module(plan.experiment, "report").summary(records)
+    return "\n\n".join(part for part in (table, diverged(records)) if part)
 
 
 def work_off(plan: config.Plan) -> list[grid.Record]:

@@ -1,6 +1,6 @@
 """What the pages of all experiments share: protocols, origins, claims."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from benchmarks.engine.records import Record
@@ -58,6 +58,12 @@ def protocols(
 
 def commits(records: Iterable[Record]) -> str:
     return ", ".join(sorted({str(record.get("commit")) for record in records}))
+
+
+def diverged(records: Collection[Record]) -> str:
+    """``4 of 10 runs diverged``; empty if none did."""
+    number = sum(record.get("diverged", False) for record in records)
+    return f"{number} of {len(records)} runs diverged" if number else ""
 
 
 def spread(counts: Iterable[int]) -> str:

@@ -1,6 +1,7 @@
 """Numbers over seeds or folds, and tables of them."""
 
 from collections.abc import Sequence
+from math import isfinite
 from pathlib import Path
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,7 +26,9 @@ def mean_and_deviation(values: Sequence[float], scale: float = 100.0) -> str:
     """``97.3 ± 1.2``, by default in per cent; the deviation is that of a sample."""
     values = list(values)
     middle = f"{scale * mean(values):.1f}"
-    return f"{middle} ± {scale * stdev(values):.1f}" if len(values) > 1 else middle
+    if len(values) == 1 or not all(map(isfinite, values)):  # some have diverged
+        return middle
+    return f"{middle} ± {scale * stdev(values):.1f}"
 
 
 class Difference(NamedTuple):

@@ -1,3 +1,4 @@
+import json
 import subprocess
 import sys
 import time
@@ -126,6 +127,22 @@ def test_list(capsys, tmp_path):
     out = capsys.readouterr().out
     assert "preset=quick    1 / 30 runs" in out
     assert "gswe_barycentric" in out
+
+
+def test_diverged_runs_are_counted(tmp_path, capsys):
+    settings = ["seeds=2", "readout=mean", "loss=simclr", f"results={tmp_path}", *TINY]
+    assert main(["run", "set_circles", *settings]) == 0
+    assert "runs diverged" not in capsys.readouterr().out
+    path = tmp_path / "set_circles.jsonl"
+    first, *others = map(json.loads, path.read_text().splitlines())
+    first |= {"metrics": dict.fromkeys(first["metrics"]), "diverged": True}
+    path.write_text("".join(json.dumps(r) + "\n" for r in (first, *others)))
+    for command in (["run", "set_circles"], ["quick"]):
+        assert main([*command, "preset=small", *settings]) == 0
+        assert "\n1 of 2 runs diverged\n" in capsys.readouterr().out
+    assert main(["report", "self_supervised", f"results={tmp_path}"]) == 0
+    page = (tmp_path / "self_supervised.md").read_text()
+    assert page.endswith("\n\n1 of 2 runs diverged.\n")
 
 
 def test_quick_leaves_earlier_figures_alone(tmp_path, capsys, monkeypatch):

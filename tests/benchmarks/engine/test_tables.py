@@ -7,6 +7,7 @@ from benchmarks.engine.tables import difference, markdown, mean_and_deviation
 def test_mean_and_deviation():
     assert mean_and_deviation([0.5, 0.7]) == "60.0 ± 14.1"
     assert mean_and_deviation(pd.Series([0.5])) == "50.0"
+    assert mean_and_deviation([0.5, float("nan")]) == "nan"
 
 
 def test_differences_are_paired():
