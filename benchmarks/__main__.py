@@ -32,6 +32,11 @@ def main(arguments: list[str]) -> int:
     except BrokenPipeError:  # by whoever reads only the first lines of our output
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] in {"benchmarks", "gswe_pyg"}:
+            raise  # a mistake of ours
+        print(f'error: {error}: pip install ".[benchmarks]"', file=sys.stderr)
+        return 2
     except (UsageError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

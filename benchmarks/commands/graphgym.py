@@ -28,7 +28,8 @@ def main(arguments: list[str]) -> int:
     try:
         folder = run(path, arguments[1:])
     except ImportError as error:
-        raise UsageError(f'{error}: pip install ".[graphgym]"') from error
+        hint = "" if "pip install" in str(error) else ': pip install ".[graphgym]"'
+        raise UsageError(f"{error}{hint}") from error
     except (ValueError, KeyError) as error:
         raise UsageError(str(error.args[0])) from error
     print(f"records: {folder}")

@@ -31,9 +31,11 @@ def main(arguments: list[str]) -> int:
     print("\nnames that a config may use:")
     shown: list[Registry] = []
     for experiment in config.experiments():
-        print(f"  in {experiment}:")
-        for names in vars(config.module(experiment, "run")).values():
-            if isinstance(names, Registry) and names not in shown:
-                shown.append(names)
-                print(f"    {names.kind:<13} {', '.join(names)}")
+        found = vars(config.module(experiment, "run")).values()
+        new = [r for r in found if isinstance(r, Registry) and r not in shown]
+        shown += new
+        if new:
+            print(f"  in {experiment}:")
+        for names in new:
+            print(f"    {names.kind:<13} {', '.join(names)}")
     return 0

@@ -9,6 +9,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.engine.arguments import UsageError
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -37,7 +39,7 @@ def _read_whole(path: Path) -> tuple[list[Record], int]:
             records.append(_parse(line))
         except ValueError:
             if number < len(lines):
-                raise ValueError(
+                raise UsageError(
                     f"{path}, line {number} is not a record; remove that line, its "
                     f"run will be done again"
                 ) from None
@@ -81,7 +83,9 @@ class RecordFile:
         end = self._file.tell()
         if self._file.write(line) != len(line):  # a full disk
             self._file.truncate(end)
-            raise OSError(f"could not write a whole record to {self.path}")
+            raise OSError(
+                f"could not write a whole record to {self.path} (is the disk full?)"
+            )
         os.fsync(self._file.fileno())
         self.records[record["id"]] = record
 

@@ -62,16 +62,36 @@ def test_bad_configs_are_one_line(capsys, tmp_path):
         assert capsys.readouterr().err.count("\n") == 1
 
 
+def test_files_that_cannot_be_read_are_one_line(capsys, tmp_path):
+    config, records = tmp_path / "mine.yaml", tmp_path / "set_circles.jsonl"
+    config.write_bytes(b"description: caf\xe9\n")
+    records.write_text('{"id": "0"}\n<<<<<<<\n{"id": "1"}\n')
+    for arguments in (["run", str(config)], ["report"], ["list"]):
+        assert main([*arguments, f"results={tmp_path}"]) == 2
+        error = capsys.readouterr().err
+        assert error.startswith("error: ")
+        assert error.count("\n") == 1
+
+
+def test_a_package_that_is_missing_is_named_with_its_extra(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jsonargparse", None)
+    assert main(["list", "results=x"]) == 2
+    error = capsys.readouterr().err
+    assert "jsonargparse" in error
+    assert error.endswith(': pip install ".[benchmarks]"\n')
+
+
 def test_a_mistyped_name_is_answered_before_anything_is_imported():
     script = """
 import sys
 from benchmarks.__main__ import main
 assert main(["run", "set_cirlces"]) == 2
 assert main(["lisst"]) == 2
+assert main(["--help"]) == 0
 print([name for name in ("torch", "pandas", "scipy", "joblib") if name in sys.modules])
 """
     out = subprocess.check_output([sys.executable, "-c", script], cwd=ROOT, text=True)
-    assert out.strip() == "[]"
+    assert out.splitlines()[-1] == "[]"
 
 
 def test_a_reader_of_the_first_lines_does_not_hear_of_the_rest():
@@ -127,6 +147,10 @@ def test_list(capsys, tmp_path):
     out = capsys.readouterr().out
     assert "preset=quick    1 / 30 runs" in out
     assert "gswe_barycentric" in out
+    lines = out.splitlines()
+    for heading, below in zip(lines, [*lines[1:], ""], strict=True):
+        if heading.startswith("  in "):
+            assert below.startswith("    ")
 
 
 def test_diverged_runs_are_counted(tmp_path, capsys):
