@@ -3,21 +3,16 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-
-import pandas as pd
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from benchmarks.engine.arguments import option, parse
 from benchmarks.engine.tables import markdown, save
-from gswe_pyg.datasets import (
-    ModelNet10Points,
-    PointCloudMNIST,
-    SetCircles,
-    SetDataset,
-    WordSets,
-)
-from gswe_pyg.loader import BucketBatchSampler
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from torch import Tensor
+
+    from gswe_pyg.datasets import SetDataset, WordSets
 
 SUMMARY = "statistics of the set data sets beside the paper's table"
 
@@ -70,15 +65,22 @@ def main(arguments: list[str]) -> int:
         return 0
     opened = dict(open_datasets(options.data))
     print(markdown(table(opened)))
-    if any(isinstance(dataset, WordSets) for dataset in opened.values()):
+    if any(map(is_of_words, opened.values())):
         print(f"\n{WORD_SETS_NOTE}")
     if "amazon" in opened:
         print(f"\n{padding_report('amazon', opened['amazon'])}")
     return 0
 
 
-def open_datasets(root: Path) -> Iterable[tuple[str, SetDataset]]:
+def open_datasets(root: Path) -> "Iterable[tuple[str, SetDataset]]":
     """The data sets that are laid out, and a line about each one that is not."""
+    from gswe_pyg.datasets import (
+        ModelNet10Points,
+        PointCloudMNIST,
+        SetCircles,
+        WordSets,
+    )
+
     makers: dict[str, Callable[[], SetDataset]] = {
         "Set-Circles": SetCircles,
         "Point Cloud MNIST": lambda: PointCloudMNIST(root / "MNIST"),
@@ -92,12 +94,20 @@ def open_datasets(root: Path) -> Iterable[tuple[str, SetDataset]]:
             print(f"{name} is left out: {error}\n")
 
 
-def word_sets(root: Path, name: str) -> WordSets:
+def is_of_words(dataset: "SetDataset") -> bool:
+    from gswe_pyg.datasets import WordSets
+
+    return isinstance(dataset, WordSets)
+
+
+def word_sets(root: Path, name: str) -> "WordSets":
+    from gswe_pyg.datasets import WordSets
+
     return WordSets(root / "text", name)
 
 
-def statistics(dataset: SetDataset) -> Statistics:
-    share = TRAIN_SHARE if isinstance(dataset, WordSets) else 1.0
+def statistics(dataset: "SetDataset") -> Statistics:
+    share = TRAIN_SHARE if is_of_words(dataset) else 1.0
     return Statistics(
         num_sets=round(share * len(dataset)),
         mean_size=dataset.set_sizes.double().mean().item(),
@@ -106,8 +116,10 @@ def statistics(dataset: SetDataset) -> Statistics:
     )
 
 
-def table(datasets: dict[str, SetDataset]) -> pd.DataFrame:
+def table(datasets: "dict[str, SetDataset]") -> "pd.DataFrame":
     """Our statistics, each followed by the paper's, if it has them."""
+    import pandas as pd
+
     rows = []
     for name, dataset in datasets.items():
         ours = statistics(dataset).cells()
@@ -120,13 +132,17 @@ def table(datasets: dict[str, SetDataset]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def padded(sizes: Tensor, batches: Iterable[list[int] | Tensor]) -> tuple[int, int]:
+def padded(sizes: "Tensor", batches: "Iterable[list[int] | Tensor]") -> tuple[int, int]:
     """The rows of all padded batches, and the pairs of rows that attention sees."""
     longest = [(len(batch), int(sizes[batch].max())) for batch in batches]
     return sum(b * n for b, n in longest), sum(b * n * n for b, n in longest)
 
 
-def padding_report(name: str, dataset: SetDataset) -> str:
+def padding_report(name: str, dataset: "SetDataset") -> str:
+    import torch
+
+    from gswe_pyg.loader import BucketBatchSampler
+
     sizes = dataset.set_sizes
     generator = torch.Generator().manual_seed(0)
     shuffled = torch.randperm(len(sizes), generator=generator).split(BATCH_SIZE)
@@ -143,7 +159,10 @@ def padding_report(name: str, dataset: SetDataset) -> str:
 
 def draw_set_circles(path: Path, num_columns: int = 5) -> None:
     """Draws sets of both classes, one class per row."""
+    import torch
     from matplotlib.figure import Figure
+
+    from gswe_pyg.datasets import SetCircles
 
     dataset = SetCircles()
     radii = (1.0, 2.0)

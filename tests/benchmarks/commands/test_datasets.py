@@ -20,8 +20,9 @@ def offline(monkeypatch):
     def unreachable(*args, **kwargs):
         raise FileNotFoundError("not here")
 
-    for name in ("PointCloudMNIST", "ModelNet10Points", "word_sets"):
-        monkeypatch.setattr(datasets, name, unreachable)
+    for name in ("PointCloudMNIST", "ModelNet10Points"):
+        monkeypatch.setattr(f"gswe_pyg.datasets.{name}", unreachable)
+    monkeypatch.setattr(datasets, "word_sets", unreachable)
 
 
 @pytest.mark.usefixtures("offline")
