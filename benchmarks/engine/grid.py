@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -60,7 +61,14 @@ def work_off(plan: Plan) -> list[Record]:
     with held, RecordFile(plan.path) as file:
         todo = {key: run for key, run in names.items() if key not in file.records}
         bar = _bar(plan.name, len(names), len(names) - len(todo))
-        with bar, contextlib.closing(_results(plan, todo)) as results:
+        with (
+            bar,
+            warnings.catch_warnings(),
+            contextlib.closing(_results(plan, todo)) as results,
+        ):
+            # After an error, such as a full disk, joblib speaks of what it cancels.
+            cancelled = r"\d+ tasks (which were still|have been successfully)"
+            warnings.filterwarnings("ignore", cancelled, UserWarning)
             for record in results:
                 file.append(record)
                 bar.update()

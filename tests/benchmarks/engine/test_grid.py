@@ -159,13 +159,14 @@ def test_what_stands_in_the_way_of_records_is_an_error_of_the_system(tmp_path):
         grid.work_off(plan("results=/sys/nowhere"))  # read-only, even for root
 
 
+@pytest.mark.filterwarnings("error:.*tasks")  # of joblib
 def test_a_full_disk_is_an_error_of_the_system(tmp_path, monkeypatch):
     def full(file):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space left"):
-        grid.work_off(plan(f"results={tmp_path}"))
+        grid.work_off(plan(f"results={tmp_path}", "workers=2", "seeds=8"))
 
 
 def test_an_accelerator_that_is_not_there(tmp_path):
