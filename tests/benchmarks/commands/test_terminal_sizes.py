@@ -49,5 +49,21 @@ def test_datasets(tmp_path):
     assert (tmp_path / "circles.png").exists()
 
 
-def test_graphgym():
-    assert "configs: mutag" in shown("graphgym", "--help").output
+def test_graphgym(real_data, tmp_path):
+    real_data("TUDataset/MUTAG")
+    arguments = ["optim.max_epoch=1", f"dataset.dir={tmp_path}", f"out_dir={tmp_path}"]
+    session = shown("graphgym", "mutag", *arguments, timeout=300)
+    assert "accuracy" in session.output
+    assert "Warning" not in session.output
+
+
+def test_speed(tmp_path):
+    session = shown("speed", "quick=true", "only=small", f"results={tmp_path}")
+    assert any(line.startswith("| ") and "mean" in line for line in session.lines)
+    assert (tmp_path / "speed.json").exists()
+
+
+def test_stress(tmp_path):
+    session = shown("stress", "only=loading", "sizes=small", f"results={tmp_path}")
+    assert "passed" in session.output
+    assert f"page: {tmp_path}" in session.output.replace("\r\n", "")
