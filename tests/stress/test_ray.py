@@ -1,4 +1,8 @@
-"""A node of a Ray cluster that is killed, a damaged file, a second run."""
+"""A corpus on a Ray cluster.
+
+Tests that run `examples/embed_with_ray.py` on a local cluster: a node that is killed, a
+damaged file, and a second run.
+"""
 
 import os
 import subprocess
@@ -12,6 +16,9 @@ pytestmark = pytest.mark.stress
 pytest.importorskip("ray")
 
 pq = pytest.importorskip("pyarrow.parquet")
+
+FULL = {"arguments": ["--fast"]}
+SMALL = FULL
 
 SCRIPT = str(ROOT / "examples" / "embed_with_ray.py")
 
@@ -27,12 +34,15 @@ def run(*command):
     )
 
 
-def test_a_node_that_is_killed_loses_and_doubles_nothing():
-    process = run(SCRIPT, "--fast")
+def test_a_node_that_is_killed_loses_and_doubles_nothing(sizes, measure):
+    process = run(SCRIPT, *sizes["arguments"])
     assert process.returncode == 0, process.stderr
     assert "a node was killed when" in process.stdout
     rows = [line.split("|") for line in process.stdout.splitlines() if " | " in line]
-    assert {name.strip(): value.strip() for name, value in rows} == {
+    found = {name.strip(): value.strip() for name, value in rows}
+    for name in ("missing", "twice"):
+        measure(f"vectors {name} after a node was killed", int(found[name]), 0)
+    assert found == {
         "vectors": "12,000",
         "missing": "0",
         "twice": "0",

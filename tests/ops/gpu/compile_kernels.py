@@ -1,11 +1,11 @@
 """Compiles the Triton kernels for devices that need not be there, and says what the
 machine code takes.
 
-    python tests/ops/triton/compile_kernels.py sm_90
+    python tests/ops/gpu/compile_kernels.py sm_90
 
 prints a line of JSON for each kernel; with ``--some``, for few of those that sort.
 
-    python tests/ops/triton/compile_kernels.py record
+    python tests/ops/gpu/compile_kernels.py record
 
 writes all of them to ``benchmarks/results/kernels.json`` and the table of
 ``docs/how-the-sort-works.md``.
