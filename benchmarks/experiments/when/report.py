@@ -14,7 +14,10 @@ from benchmarks.readouts import READOUTS, in_order, label
 
 CELL = ["task", "with_size", "train_sets", "readout"]
 OURS = "gswe_heads4"
-FRONT = ("mean", "sum", "max", "pma", "gswe_heads1", "gswe_heads4")
+FRONT = (
+    *("mean", "sum", "max", "quantile", "pma", "gswe_heads1", "gswe_heads4"),
+    PARAMETER_FREE,
+)
 DIFFERENCES = {
     "shift": "where the set lies",
     "spread": "its spread",
@@ -117,7 +120,9 @@ def front_table(records: Mapping[str, list[Record]]) -> str:
     shown, is_best = wide.map("{:.1f}".format), wide.eq(wide.max(axis=1), axis=0)
     shown = shown.where(~is_best, "**" + shown + "**").rename(columns=name)
     shown.index = [DIFFERENCES[task] for task in shown.index]
-    return markdown(shown.rename_axis("the classes differ in").reset_index())
+    text = markdown(shown.rename_axis("the classes differ in").reset_index())
+    seeds, control = table["seed"].nunique(), name(PARAMETER_FREE)
+    return f"{text}\n\nSeeds: {seeds}. *{control}* is the control."
 
 
 def claims(records: Mapping[str, list[Record]]) -> list[Claim]:
