@@ -74,13 +74,17 @@ def _experiment(path: Path, record: records.Record) -> str:
 def render(
     experiment: str, found: dict[str, list[records.Record]], folder: Path
 ) -> str:
-    """The page of an experiment; its figures go to the folder."""
+    """The page of an experiment, what it found first; its figures go to the folder."""
     report = config.module(experiment, "report")
-    parts = [
-        (config.EXPERIMENTS / experiment / "protocol.md").read_text().strip(),
+    protocol = (config.EXPERIMENTS / experiment / "protocol.md").read_text().strip()
+    parts = [protocol]
+    if hasattr(report, "message") and (message := report.message(found)):
+        title, _, text = protocol.partition("\n")
+        parts = [title, message, "## Protocol", text.strip()]
+    parts.append(
         f"Made by `python -m benchmarks report {experiment}` from the records beside "
-        f"this page.",
-    ]
+        f"this page."
+    )
     if claims := claims_table(report.claims(found)):
         parts += ["## Claims", claims]
     if hasattr(report, "overview") and (overview := report.overview(found)):
