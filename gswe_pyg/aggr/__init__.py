@@ -1,5 +1,6 @@
 """Readouts, each a PyG ``Aggregation``."""
 
+from gswe_pyg.aggr.describe import HeadDescription
 from gswe_pyg.aggr.gswe import GSWEAggregation
 from gswe_pyg.aggr.pma import PMA
 from gswe_pyg.aggr.quantile import MedianAggregation, QuantileAggregation
@@ -9,6 +10,7 @@ __all__ = [
     "PMA",
     "ApproxRepSet",
     "GSWEAggregation",
+    "HeadDescription",
     "MedianAggregation",
     "QuantileAggregation",
     "RepSet",

@@ -8,6 +8,7 @@ from torch_geometric.nn.inits import reset
 from torch_geometric.utils import scatter
 
 from gswe_pyg._checks import norm_order, one_of, positive_int
+from gswe_pyg.aggr.describe import HeadDescription, describe_heads
 from gswe_pyg.aggr.l_moments import l_moment_weights
 from gswe_pyg.aggr.segments import (
     SegmentAggregation,
@@ -377,6 +378,23 @@ class GSWEAggregation(SegmentAggregation):
             difference = difference.unflatten(-1, (-1, self.num_reads))
             difference = difference[..., : self.num_points].flatten(start_dim=-2)
         return power_mean(difference, norm_order(p))
+
+    def describe(self) -> HeadDescription:
+        r"""What the heads have learned: for each head and channel (or slice), how
+        much it is like the mean, the maximum, the minimum, the median, the spread, the
+        skewness and the tails. Prints as a short table; :meth:`HeadDescription.plot`
+        draws the weights.
+
+        Example:
+            >>> GSWEAggregation(64, heads=2).describe()
+            head 0: 64 of 64 channels mean-like, score 1.00
+            head 1: 64 of 64 channels spread-like, score 1.00
+        """
+        if self.head_weight is None:
+            raise ValueError(
+                "'describe' needs heads: build the aggregation with 'heads=1' or more"
+            )
+        return describe_heads(self.head_weight, self.num_points, self.extremes)
 
     def _check_dtype(self, x: Tensor) -> None:
         parameter = self.points if self.head_weight is None else self.head_weight
