@@ -22,8 +22,11 @@ _Levels = typing.List[float]  # noqa: UP006
 _Bound = typing.Optional[int]  # noqa: UP045
 
 
+_MODULES = {"numba": "numba", "torch": "torch_backend", "triton": "triton_backend"}
+
+
 def backend_module(name: str) -> ModuleType:
-    return import_module(f"gswe_pyg.ops.{name}_backend")
+    return import_module(f"gswe_pyg.ops.{_MODULES[name]}")
 
 
 # Checks of values #####################################################################

@@ -14,14 +14,15 @@ import torch
 
 from gswe_pyg.ops import (
     backend,
-    numba_backend,
     operators,
     plan,
     segment_quantile,
     threads,
     torch_backend,
 )
+from gswe_pyg.ops import numba as numba_backend
 from gswe_pyg.ops.interpolation import INTERPOLATIONS
+from gswe_pyg.ops.numba import batch as limits
 from gswe_pyg.ops.plan import Reads
 
 # The package shows the function of that name.
@@ -203,7 +204,7 @@ def test_chunks_of_torch(weighted, interpolation, monkeypatch):
 @pytest.fixture
 def many_threads(monkeypatch, restore_threads):
     """Work that is worth a thread, in few elements."""
-    monkeypatch.setattr(numba_backend, "_WORTH_THREADS", 1)
+    monkeypatch.setattr(limits, "WORTH_THREADS", 1)
     torch.set_num_threads(2)
     # Whatever the limits are called, threads are at work now.
     monkeypatch.setattr(threads, "_executor", None)
@@ -227,7 +228,7 @@ def test_errors_in_threads_are_raised(many_threads, monkeypatch):
     def fail(batch, dtype):
         raise MemoryError("no room")
 
-    monkeypatch.setattr(numba_backend, "_network_keys", fail)
+    monkeypatch.setattr(numba_backend.backend, "network_keys", fail)
     src, ptr = ragged(num_slices=11)
     with pytest.raises(MemoryError, match="no room"), backend("numba"):
         segment_quantile(src, ptr, 5)
@@ -326,7 +327,7 @@ def test_backend_that_cannot_run(monkeypatch):
 @pytest.mark.parametrize("interpolation", ["linear", "barycentric"])
 def test_more_nodes_than_a_key_has_room_for(interpolation, monkeypatch):
     src, ptr = ragged()
-    monkeypatch.setattr(numba_backend, "_MAX_NODES", 63)
+    monkeypatch.setattr(limits, "MAX_NODES", 63)
     with backend("numba"):
         segment_quantile(src, ptr, 3, interpolation)
         message = r"at most 63 elements \(got 64\): use"
@@ -343,7 +344,7 @@ SPECIAL_VALUES = [torch.nan, -torch.inf, torch.inf, -0.0, 0.0, 1.0, -1.0, 1e-45,
 def test_numba_sorts_every_size(by_network, monkeypatch):
     """All sorted values, and all places: with as many points as elements."""
     if not by_network:
-        monkeypatch.setattr(numba_backend, "_NETWORK_NODES", 0)
+        monkeypatch.setattr(limits, "NETWORK_NODES", 0)
     generator = torch.Generator().manual_seed(0)
     for size in [*range(301), 511, 513, 1000, 2049]:
         src = torch.randn(size, 19, generator=generator)
@@ -382,8 +383,8 @@ def test_blocks_of_slices(interpolation, num_slices, monkeypatch):
     wide = src.repeat(1, 2)[:, :num_slices]
     assert_same(run(wide, ptr, 9, interpolation, "numba"), actual)
     # Graphs of all sizes by numpy's sort, some slices at a time.
-    monkeypatch.setattr(numba_backend, "_NETWORK_NODES", 4)
-    monkeypatch.setattr(numba_backend, "_BLOCK", 20)
+    monkeypatch.setattr(limits, "NETWORK_NODES", 4)
+    monkeypatch.setattr(limits, "BLOCK", 20)
     assert_same(run(src, ptr, 9, interpolation, "numba"), actual)
     monkeypatch.setattr(plan, "_TABLE_ROWS", 0)
     assert_same(run(src, ptr, 9, interpolation, "numba"), actual)
@@ -407,7 +408,7 @@ def test_parts_cover_everything_once():
     for sizes in ([3] * 100, [1, 5000, 0, 7], [0, 9, 0], [40]):
         for num_slices in (1, 16, 40):
             ptr = torch.tensor([0, *sizes]).cumsum(0)
-            batch = numba_backend._Batch(ptr, num_slices, Reads(4, "linear"))
+            batch = limits.Batch(ptr, num_slices, Reads(4, "linear"))
             for batch.num_threads in (1, 2, 5):
                 seen = np.zeros((len(sizes), num_slices), dtype=int)
                 for first, last, start, end in batch.parts():
@@ -452,9 +453,10 @@ def test_threads_that_cannot_be_started(num_started, monkeypatch):
 AT_EXIT = """
 import atexit, threading
 import torch
-from gswe_pyg.ops import numba_backend, segment_quantile, threads
+from gswe_pyg.ops import segment_quantile, threads
+from gswe_pyg.ops.numba import batch as limits
 
-numba_backend._WORTH_THREADS = 1
+limits.WORTH_THREADS = 1
 torch.set_num_threads(2)
 src, ptr = torch.arange(8.0).view(4, 2), torch.tensor([0, 2, 4])
 expected = segment_quantile(src, ptr, 2)
@@ -524,8 +526,8 @@ def test_backends_agree_on_masses(num_slices, num_points, interpolation, monkeyp
     assert_same(actual[:1], expected[:1], exact=interpolation == "step")
     assert_same_gradients(actual[1:], expected[1:])
     # The larger graphs by numpy's sort, some slices at a time.
-    monkeypatch.setattr(numba_backend, "_NETWORK_NODES", 8)
-    monkeypatch.setattr(numba_backend, "_BLOCK", 20)
+    monkeypatch.setattr(limits, "NETWORK_NODES", 8)
+    monkeypatch.setattr(limits, "BLOCK", 20)
     assert_same(run_weighted(*arguments, "numba", weight), actual)
 
 
@@ -612,7 +614,7 @@ def test_masses_give_the_same_bits_with_all_threads(
     src, ptr = ragged([*SIZES, 5000, 700, *SIZES], num_slices=37)
     weight = masses(ptr)
     results = []
-    monkeypatch.setattr(numba_backend, "_WORTH_THREADS", 0)
+    monkeypatch.setattr(limits, "WORTH_THREADS", 0)
     for num_threads in (1, 2, 5):
         torch.set_num_threads(num_threads)
         results.append(run_weighted(src, ptr, 9, interpolation, "numba", weight))
@@ -629,9 +631,9 @@ for locator in caching.CacheImpl._locator_classes:
     locator.from_function = classmethod(lambda cls, function, path: None)
 import torch
 from gswe_pyg.ops import segment_quantile
-assert "numba" in sys.modules and "gswe_pyg.ops.numba_backend" not in sys.modules
+assert "numba" in sys.modules and "gswe_pyg.ops.numba" not in sys.modules
 print(segment_quantile(torch.tensor([[2.0], [1.0]]), torch.tensor([0, 2]), 2).tolist())
-assert "gswe_pyg.ops.numba_backend" in sys.modules
+assert "gswe_pyg.ops.numba" in sys.modules
 """
 
 
@@ -658,7 +660,7 @@ if sys.argv[1] == "full":
     caching.IndexDataCacheFile.save = full
 from gswe_pyg.ops import segment_quantile
 print(segment_quantile(torch.tensor([[2.0], [1.0]]), torch.tensor([0, 2]), 2).tolist())
-from gswe_pyg.ops.numba_kernels import quantile
+from gswe_pyg.ops.numba.interpolate import quantile
 print(sum(quantile.stats.cache_hits.values()))
 """
 

@@ -1,0 +1,52 @@
+"""How the loops are compiled, and where compiled code is kept."""
+
+import hashlib
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+from numba import njit
+from numba.core.caching import FunctionCache, IndexDataCacheFile
+
+# A part of a kernel: a call for each row would take longer than what is done to it.
+inlined = njit(nogil=True, forceinline=True)
+
+
+def kernel(function: Callable) -> Callable:
+    """Compiled at the first call, and kept on disk if there is a place to write to."""
+    dispatcher = njit(function, nogil=True)
+    with suppress(RuntimeError):  # no place
+        dispatcher._cache = _ForgivingCache(function)
+    return dispatcher
+
+
+class _ForgivingCache(FunctionCache):
+    """Compiled code on disk, which is a matter of time only: what cannot be read or
+    written, such as a damaged file or a full disk, is as if it were not there."""
+
+    def __init__(self, function: Callable) -> None:
+        super().__init__(function)
+        # numba's own stamp is that of one file, but kernels have parts in several.
+        self._cache_file = IndexDataCacheFile(
+            self._cache_path, self._impl.filename_base, _stamp()
+        )
+
+    def load_overload(self, sig, target_context):
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:
+            with suppress(Exception):
+                self.flush()
+            return None
+
+    def save_overload(self, sig, data):
+        with suppress(Exception):
+            super().save_overload(sig, data)
+
+
+@cache
+def _stamp() -> str:
+    """A hash of all files of this package."""
+    files = sorted(Path(__file__).parent.glob("*.py"))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()

@@ -1,0 +1,254 @@
+"""SIMD instructions, written by hand in LLVM's language.
+
+This file exists because LLVM does not find by itself what can be done at once where
+rows of one array are read and written: from plain loops over the lanes it makes code
+that takes several times as long. Only here does the package depend on how numba lays
+out arrays and builds code (``make_array``, ``intrinsic``), so that ``pyproject.toml``
+bounds numba to the versions that were tested.
+
+Everything works on rows of :obj:`LANES` numbers in flat arrays, given by their first
+place. Values are compared as integers of the same order, their *keys*. Where the order
+is wanted, a key of twice the width has the place of the element in its lower half, so
+that ties go by place. NaN comes last; -0.0 and 0.0 are a tie.
+"""
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numba.np.arrayobj import make_array
+
+LANES = 16
+
+# Points that are written at once.
+TILE = 4
+
+PLACE_BITS = 30
+
+# Makes all keys with places positive, and as floats neither denormal nor infinite.
+_OFFSET = 1 << 62
+
+# Behind all keys.
+LAST_32 = np.int32(0x7FFFFFFF)
+LAST_64 = np.int64(0x6000000000000000)
+
+_INT32, _INT64 = ir.IntType(32), ir.IntType(64)
+
+
+def _vector(lane: ir.Type) -> ir.VectorType:
+    return ir.VectorType(lane, LANES)
+
+
+def _constant(lane: ir.Type, value: float) -> ir.Constant:
+    return ir.Constant(_vector(lane), [value] * LANES)
+
+
+def _splat(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
+    vector = _vector(value.type)
+    zeros = ir.Constant(_vector(_INT32), [0] * LANES)
+    single = ir.Constant(vector, ir.Undefined)
+    single = builder.insert_element(single, value, ir.Constant(_INT32, 0))
+    return builder.shuffle_vector(single, ir.Constant(vector, ir.Undefined), zeros)
+
+
+class _Array:
+    """Loads and stores vectors at a place of an array."""
+
+    def __init__(self, context, builder, array_type, value) -> None:
+        self.builder = builder
+        self.data = make_array(array_type)(context, builder, value).data
+        self.lane = context.get_data_type(array_type.dtype)
+        self.num_bytes = array_type.dtype.bitwidth // 8
+
+    def _pointer(self, at: ir.Value, vector: ir.VectorType) -> ir.Value:
+        first = cgutils.gep_inbounds(self.builder, self.data, at)
+        return self.builder.bitcast(first, vector.as_pointer())
+
+    def load(self, at: ir.Value, lanes: int = LANES) -> ir.Value:
+        pointer = self._pointer(at, ir.VectorType(self.lane, lanes))
+        return self.builder.load(pointer, align=self.num_bytes)
+
+    def store(self, value: ir.Value, at: ir.Value) -> None:
+        pointer = self._pointer(at, value.type)
+        self.builder.store(value, pointer, align=self.num_bytes)
+
+
+def _network(*comparators: tuple[int, int]):
+    """Sorts some rows of keys, given by their first lanes, by comparing these pairs."""
+
+    @intrinsic
+    def exchange(typing_context, keys, rows):
+        def generate(context, builder, signature, arguments):
+            array = _Array(context, builder, signature.args[0], arguments[0])
+            starts = cgutils.unpack_tuple(builder, arguments[1])
+            # As many lanes as all rows have room for in the registers.
+            lanes = 32 // array.num_bytes
+            for lane in range(0, LANES, lanes):
+                shift = ir.Constant(starts[0].type, lane)
+                places = [builder.add(start, shift) for start in starts]
+                values = [array.load(place, lanes) for place in places]
+                for low, high in comparators:
+                    pair = _minimum_and_maximum(builder, values[low], values[high])
+                    values[low], values[high] = pair
+                for value, place in zip(values, places, strict=True):
+                    array.store(value, place)
+            return context.get_dummy_value()
+
+        return types.void(keys, rows), generate
+
+    return exchange
+
+
+def _minimum_and_maximum(
+    builder: ir.IRBuilder, a: ir.Value, b: ir.Value
+) -> tuple[ir.Value, ir.Value]:
+    if a.type.element == _INT32:
+        is_less = builder.icmp_signed("<", a, b)
+    else:
+        # There are instructions for the minimum of floats, but not for that of int64.
+        doubles = ir.VectorType(ir.DoubleType(), a.type.count)
+        as_doubles = [builder.bitcast(x, doubles) for x in (a, b)]
+        is_less = builder.fcmp_ordered("<", *as_doubles)
+        a_double, b_double = as_doubles
+        return (
+            builder.bitcast(builder.select(is_less, a_double, b_double), a.type),
+            builder.bitcast(builder.select(is_less, b_double, a_double), a.type),
+        )
+    return builder.select(is_less, a, b), builder.select(is_less, b, a)
+
+
+exchange = _network((0, 1))
+cross_4 = _network((0, 3), (1, 2), (0, 1), (2, 3))
+halve_4 = _network((0, 2), (1, 3), (0, 1), (2, 3))
+halve_8 = _network(
+    *[(0, 4), (1, 5), (2, 6), (3, 7)],
+    *[(0, 2), (1, 3), (4, 6), (5, 7)],
+    *[(0, 1), (2, 3), (4, 5), (6, 7)],
+)
+sort_8 = _network(
+    *[(0, 1), (2, 3), (4, 5), (6, 7)],
+    *[(0, 2), (1, 3), (4, 6), (5, 7)],
+    *[(1, 2), (5, 6), (0, 4), (3, 7)],
+    *[(1, 5), (2, 6)],
+    *[(1, 4), (3, 6)],
+    *[(2, 4), (3, 5)],
+    *[(3, 4)],
+)
+
+
+@intrinsic
+def pack_keys(typing_context, bits, at, keys, to, place):
+    """The keys of a row of values."""
+
+    def generate(context, builder, signature, arguments):
+        source = _Array(context, builder, signature.args[0], arguments[0])
+        target = _Array(context, builder, signature.args[2], arguments[2])
+        # Zero is added: where denormal numbers are to be flushed, they are now.
+        value = builder.bitcast(source.load(arguments[1]), _vector(ir.FloatType()))
+        value = builder.fadd(value, _constant(ir.FloatType(), 0.0))
+        value = builder.bitcast(value, _vector(_INT32))
+        key = _flip_negative(builder, value)
+        magnitude = builder.and_(value, _constant(_INT32, 0x7FFFFFFF))
+        infinity = _constant(_INT32, 0x7F800000)
+        is_nan = builder.icmp_signed(">", magnitude, infinity)
+        key = builder.select(is_nan, _constant(_INT32, 0x7FFFFFFF), key)
+        if target.lane != _INT32:
+            key = builder.sext(key, _vector(_INT64))
+            key = builder.shl(key, _constant(_INT64, PLACE_BITS))
+            offset = builder.add(arguments[4], ir.Constant(_INT64, _OFFSET))
+            key = builder.add(key, _splat(builder, offset))
+        target.store(key, arguments[3])
+        return context.get_dummy_value()
+
+    signature = types.void(bits, types.intp, keys, types.intp, types.int64)
+    return signature, generate
+
+
+@intrinsic
+def unpack_keys(typing_context, keys, at, bits, to, order, place_to):
+    """The values of a row of keys, and their places if they have some."""
+
+    def generate(context, builder, signature, arguments):
+        source = _Array(context, builder, signature.args[0], arguments[0])
+        target = _Array(context, builder, signature.args[2], arguments[2])
+        key = source.load(arguments[1])
+        if source.lane != _INT32:
+            place = builder.and_(key, _constant(_INT64, (1 << PLACE_BITS) - 1))
+            place = builder.trunc(place, _vector(_INT32))
+            places = _Array(context, builder, signature.args[4], arguments[4])
+            places.store(place, arguments[5])
+            key = builder.sub(key, _constant(_INT64, _OFFSET))
+            key = builder.ashr(key, _constant(_INT64, PLACE_BITS))
+            key = builder.trunc(key, _vector(_INT32))
+        target.store(_flip_negative(builder, key), arguments[3])
+        return context.get_dummy_value()
+
+    signature = types.void(keys, types.intp, bits, types.intp, order, types.intp)
+    return signature, generate
+
+
+def _flip_negative(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
+    """From sign and magnitude to two's complement, or back."""
+    negative = builder.sub(_constant(_INT32, -0x80000000), value)
+    is_negative = builder.icmp_signed("<", value, _constant(_INT32, 0))
+    return builder.select(is_negative, negative, value)
+
+
+def _scaled(is_added: bool):
+    """A row of values times a weight, written or added to another row."""
+
+    @intrinsic
+    def scale(typing_context, weight, values, at, out, to):
+        def generate(context, builder, signature, arguments):
+            source = _Array(context, builder, signature.args[1], arguments[1])
+            target = _Array(context, builder, signature.args[3], arguments[3])
+            value = source.load(arguments[2])
+            if source.lane != target.lane:
+                value = builder.fpext(value, _vector(target.lane))
+            value = builder.fmul(value, _splat(builder, arguments[0]))
+            if is_added:
+                value = builder.fadd(target.load(arguments[4]), value)
+            target.store(value, arguments[4])
+            return context.get_dummy_value()
+
+        return types.void(out.dtype, values, types.intp, out, types.intp), generate
+
+    return scale
+
+
+set_scaled, add_scaled = _scaled(False), _scaled(True)
+
+
+@intrinsic
+def transpose(typing_context, points, at, out, to, stride):
+    """Some rows of points as columns, which begin ``stride`` apart."""
+
+    def generate(context, builder, signature, arguments):
+        source = _Array(context, builder, signature.args[0], arguments[0])
+        target = _Array(context, builder, signature.args[2], arguments[2])
+        rows = []
+        for row in range(TILE):
+            shift = ir.Constant(arguments[1].type, row * LANES)
+            value = source.load(builder.add(arguments[1], shift))
+            if source.lane != target.lane:
+                value = builder.fptrunc(value, _vector(target.lane))
+            rows.append(value)
+        # Two by two, until all lie in one vector.
+        while len(rows) > 1:
+            count = 2 * rows[0].type.count
+            indices = ir.Constant(ir.VectorType(_INT32, count), list(range(count)))
+            rows = [
+                builder.shuffle_vector(a, b, indices)
+                for a, b in zip(rows[::2], rows[1::2], strict=True)
+            ]
+        to = arguments[3]
+        for lane in range(LANES):
+            picked = [row * LANES + lane for row in range(TILE)]
+            indices = ir.Constant(ir.VectorType(_INT32, TILE), picked)
+            target.store(builder.shuffle_vector(rows[0], rows[0], indices), to)
+            to = builder.add(to, arguments[4])
+        return context.get_dummy_value()
+
+    signature = types.void(points, types.intp, out, types.intp, types.intp)
+    return signature, generate

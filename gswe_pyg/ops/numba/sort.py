@@ -1,0 +1,144 @@
+"""A sorting network over rows: what is done to a row is done to all its lanes.
+
+A block of a graph is a small matrix of keys in the cache, ``[num_rows, LANES]``, with a
+row for each element and a lane for each slice.
+"""
+
+from gswe_pyg.ops.numba.compiling import inlined
+from gswe_pyg.ops.numba.simd import (
+    LANES,
+    LAST_32,
+    LAST_64,
+    cross_4,
+    exchange,
+    halve_4,
+    halve_8,
+    pack_keys,
+    sort_8,
+    unpack_keys,
+)
+
+
+@inlined
+def sort_rows(keys, num_rows):
+    """A bitonic sort of rows: the same comparisons for all lanes.
+
+    Rows are added until there are eight in each run, and stay behind all others.
+    """
+    end = num_key_rows(num_rows)
+    keys[num_rows * LANES : end * LANES] = LAST_64 if keys.itemsize == 8 else LAST_32
+    for row in range(0, end, 8):
+        sort_8(keys, _eight_rows(row))
+    length = 8
+    while length < end:
+        for start in range(0, end - length, 2 * length):
+            stop = min(start + 2 * length, end)
+            _cross(keys, start, length, stop)
+            distance = length // 4 if length > 8 else 0
+            while distance >= 16:
+                _halve_twice(keys, start, distance, stop)
+                distance //= 4
+            if distance == 8:
+                _halve(keys, start, stop)
+            for row in range(start, stop, 8):
+                halve_8(keys, _eight_rows(row))
+        length *= 2
+
+
+@inlined
+def _cross(keys, start, length, stop):
+    """Compares two sorted runs, the second backwards, and halves of the results."""
+    last = start + 2 * length - 1
+    if length == 8:
+        for row in range(last + 1 - stop, 8):
+            exchange(keys, ((start + row) * LANES, (last - row) * LANES))
+        return
+    half = length // 2
+    for i in range(half):
+        a, b, c, d = start + i, start + i + half, last - i - half, last - i
+        if d < stop:
+            cross_4(keys, (a * LANES, b * LANES, c * LANES, d * LANES))
+        else:
+            if c < stop:
+                exchange(keys, (b * LANES, c * LANES))
+            exchange(keys, (a * LANES, b * LANES))
+
+
+@inlined
+def _halve_twice(keys, start, distance, stop):
+    """Compares rows of this distance, and then of half of it."""
+    half = distance // 2
+    for first in range(start, stop, 2 * distance):
+        for a in range(first, first + half):
+            b, c, d = a + half, a + distance, a + distance + half
+            if d < stop:
+                halve_4(keys, (a * LANES, b * LANES, c * LANES, d * LANES))
+            else:
+                if c < stop:
+                    exchange(keys, (a * LANES, c * LANES))
+                if b < stop:
+                    exchange(keys, (a * LANES, b * LANES))
+
+
+@inlined
+def _halve(keys, start, stop):
+    """Compares rows of distance eight."""
+    for first in range(start, stop - 8, 16):
+        for row in range(first, first + 8):
+            exchange(keys, (row * LANES, (row + 8) * LANES))
+
+
+@inlined
+def lanes_of_block(block, part):
+    """The first slice and the width of a block: a full one, if need be by doing some
+    slices of the block before it once more."""
+    first = max(part.first_slice, min(block, part.last_slice - LANES))
+    return first, min(LANES, part.last_slice - first)
+
+
+@inlined
+def pack_row(bits, at, keys, to, place, width, line):
+    if width == LANES:
+        pack_keys(bits, at, keys, to, place)
+    else:
+        for lane in range(width):
+            line[lane] = bits[at + lane]
+        pack_keys(line, 0, keys, to, place)
+
+
+@inlined
+def pack_block(bits, at, num_slices, size, width, keys, line):
+    for place in range(size):
+        source = at + place * num_slices
+        pack_row(bits, source, keys, place * LANES, place, width, line)
+
+
+@inlined
+def unpack_row(keys, at, bits, to, order, place_to, width, line):
+    if width == LANES:
+        unpack_keys(keys, at, bits, to, order, place_to)
+    else:
+        unpack_keys(keys, at, bits, to, line, 0)
+        if keys.itemsize == 8:
+            for lane in range(width):
+                order[place_to + lane] = line[lane]
+
+
+@inlined
+def num_key_rows(num_rows):
+    return (num_rows + 7) // 8 * 8
+
+
+@inlined
+def _eight_rows(row):
+    at = row * LANES
+    return (
+        at,
+        at + LANES,
+        at + 2 * LANES,
+        at + 3 * LANES,
+        at + 4 * LANES,
+        at + 5 * LANES,
+        at + 6 * LANES,
+        at + 7 * LANES,
+    )
