@@ -56,6 +56,7 @@ class Readout:
     has_references: bool = False  # likewise
     has_slicer: bool = False  # and takes weights, and a reference that starts somewhere
     has_extremes: bool = False
+    is_wide: bool = False  # has a wider layer behind it, where the experiment has one
     #: The parameters that shift the embeddings of all sets alike, if ``start`` says
     #: where they begin, and their scale as built.
     constants: Callable[[Aggregation], list[Parameter]] | None = None
@@ -150,6 +151,20 @@ READOUTS: Registry = Registry(
     mean=Readout(lambda _: MeanAggregation(), "mean", "0.6", has_points=False),
     sum=Readout(lambda _: SumAggregation(), "sum", "0.4", has_points=False),
     max=Readout(lambda _: MaxAggregation(), "max", "0.2", has_points=False),
+    mean_wide=Readout(
+        lambda _: MeanAggregation(),
+        "mean, wide",
+        "0.7",
+        has_points=False,
+        is_wide=True,
+    ),
+    max_wide=Readout(
+        lambda _: MaxAggregation(),
+        "max, wide",
+        "0.3",
+        has_points=False,
+        is_wide=True,
+    ),
     mean_std_max=Readout(
         lambda _: MultiAggregation(["mean", "std", "max"]),
         "mean, std, max",

@@ -45,7 +45,6 @@ class Run(RunSettings):
     splits: str = added("stratified")  # or "public", of TU sets
     with_size: bool = added(False)  # the log size is appended, to any readout
     extremes: bool = added(True)  # of heads
-    head: int | None = added(None)  # hidden channels behind the readout
 
     def __post_init__(self) -> None:
         DATASETS[self.dataset]
@@ -163,11 +162,11 @@ def build(run: Run, task: GraphTask) -> GNNWithReadout:
     model = GNNWithReadout(
         network, readout, task.num_outputs, dropout=run.dropout, **encoders
     )
-    if run.head is not None:
-        width = model.head.channel_list[0]
-        model.head = MLP(
-            [width, run.head, task.num_outputs], dropout=[run.dropout, 0.0], norm=None
-        )
+    if READOUTS[run.readout].is_wide:
+        # As many parameters as four heads have, of 16 points and the extremes.
+        more = 3 * hidden * (hidden + 24) // (hidden + 2 + task.num_outputs)
+        widths = [model.head.channel_list[0], hidden + more, task.num_outputs]
+        model.head = MLP(widths, dropout=[run.dropout, 0.0], norm=None)
     return model
 
 

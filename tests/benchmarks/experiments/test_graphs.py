@@ -376,13 +376,24 @@ def test_size_and_width_for_any_readout():
         plain = graphs.build(run, task)
         sized = graphs.build(replace(run, with_size=True), task)
         assert sized.head.channel_list[0] == plain.head.channel_list[0] + 1
-        wide = graphs.build(replace(run, head=32), task)
-        assert wide.head.channel_list[1] == 32
         batch = task.graphs.select(torch.arange(4))
         x = torch.randn(len(batch.x), 8)
         out = sized.readout(x, batch.index(), dim_size=4)
         torch.testing.assert_close(out[:, -1], batch.node_ptr.diff().log())
         assert out[:, :-1].equal(plain.readout(x, batch.index(), dim_size=4))
+
+
+def test_wide_readouts_have_as_many_parameters_as_four_heads():
+    run = replace(TINY, points=16, with_size=True)
+    task = graph_data.DATASETS["MUTAG"](Path("data"), run)
+    wide, heads = (
+        sum(
+            p.numel()
+            for p in graphs.build(replace(run, readout=name), task).parameters()
+        )
+        for name in ("max_wide", "gswe_heads4")
+    )
+    assert 0 <= heads - wide < run.hidden + 2 + task.num_outputs
 
 
 def test_cosine_schedule_and_curves():
@@ -419,7 +430,6 @@ def test_new_settings_leave_old_names_alone():
         field: value
         for field, value in vars(TINY).items()
         if field not in ("attributes", "schedule", "splits", "with_size", "extremes")
-        and field != "head"
     }
     assert TINY.settings() == old
     changed = replace(TINY, schedule="cosine")
