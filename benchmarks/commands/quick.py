@@ -1,37 +1,52 @@
-"""``python -m benchmarks quick``: mean, PMA and GSWE side by side, in a minute."""
+"""``python -m benchmarks quick``: what the method is for, in a minute or two."""
 
 import os
 import time
+from dataclasses import dataclass
+from pathlib import Path
 
-from benchmarks.commands.run import summary, work_off
-from benchmarks.engine import config
+from benchmarks.engine.arguments import option, parse
 
-SUMMARY = "a small comparison of readouts on Set-Circles: two minutes, no download"
+SUMMARY = "sets to vectors, and readouts that learn: a minute or two, no download"
 
-USAGE = """usage: python -m benchmarks quick [key=value ...]
 
-Trains each readout on Set-Circles without labels, a few seeds each, and prints the
-1-NN accuracies. Nothing is downloaded. Settings are those of `run set_circles`, for
-example results=DIR for the records and the figure."""
+@dataclass
+class Options:
+    """Looks for the nearest neighbours of point sets by several distances, without
+    training; then trains readouts on sets whose classes have the same mean. Prints two
+    tables and draws the neighbours. Nothing is downloaded."""
+
+    sets: int = option(600, "to search in, by a sixth as many queries")
+    steps: int = option(200, "of training")
+    seeds: int = option(3, "of training")
+    workers: int = option(min(2, os.cpu_count() or 1), "processes that train")
+    results: str = option("results-quick", "folder of the records and of the figure")
+
+    def __post_init__(self) -> None:
+        for name in ("sets", "steps", "seeds", "workers"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1")
 
 
 def main(arguments: list[str]) -> int:
-    if {"-h", "--help"} & set(arguments):
-        print(USAGE)
-        return 0
-    workers = min(2, os.cpu_count() or 1)
-    defaults = ["preset=quick", "results=results-quick", f"workers={workers}"]
+    options = parse(Options, arguments, "quick")
     start = time.perf_counter()
-    plan = config.load("set_circles", [*defaults, *arguments])
-    seeds = sorted({run.seed for run in plan.runs})
-    print(f"Set-Circles: {len(plan.runs)} runs, seeds {seeds}", flush=True)
+
+    from benchmarks.commands.run import summary, work_off
+    from benchmarks.engine import config
+    from benchmarks.neighbours import compare
+
+    settings = ("steps", "seeds", "workers", "results")
+    chosen = [f"{name}={getattr(options, name)}" for name in settings]
+    plan = config.load("when", ["preset=quick", *chosen])
+    figure = Path(options.results) / "neighbours.png"
+    compare(options.sets, figure)
+    print(f"\n2. Readouts that learn: {len(plan.runs)} runs, {options.seeds} seeds.")
+    print("The classes differ in tails or in shape, not in their mean.\n", flush=True)
     records = work_off(plan)
-    if not records:
-        return 0
-    report = config.module(plan.experiment, "report")
-    report.part(plan.name, records, plan.path.parent)  # draws
-    print(f"\n{summary(plan, records)}\n")
+    if records:
+        print(f"\n{summary(plan, records)}\n")
+    print(f"figure:  {figure}")
     print(f"records: {plan.path}")
-    print(f"figure:  {plan.path.with_suffix('.png')}")
     print(f"done in {time.perf_counter() - start:.0f} s")
     return 0

@@ -1,7 +1,6 @@
 import json
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -34,7 +33,8 @@ def test_every_command_has_help(command, capsys):
         (["run", "set_circles", "train_sets=1000"], "400 sets; 1000 cannot be taken"),
         (["run", "set_circles", "results=/sys/nowhere"], "/sys/nowhere"),
         (["run", "set_circles", f"results={__file__}"], "test_run.py"),
-        (["quick", "epoch=3"], "did you mean 'epochs'"),
+        (["quick", "step=3"], "did you mean 'steps'"),
+        (["quick", "sets=0"], "sets must be at least 1"),
         (["report", "grahps"], "did you mean 'graphs'"),
         (["report", "results=nowhere"], "there is no folder nowhere"),
         (["list", "result=x"], "did you mean 'results'"),
@@ -145,7 +145,7 @@ def test_list(capsys, tmp_path):
     assert main(["run", "set_circles", *arguments]) == 0
     assert main(["list", f"results={tmp_path}"]) == 0
     out = capsys.readouterr().out
-    assert "preset=quick    1 / 30 runs" in out
+    assert "preset=small    1 / 160 runs" in out
     assert "gswe_barycentric" in out
     lines = out.splitlines()
     for heading, below in zip(lines, [*lines[1:], ""], strict=True):
@@ -161,26 +161,8 @@ def test_diverged_runs_are_counted(tmp_path, capsys):
     first, *others = map(json.loads, path.read_text().splitlines())
     first |= {"metrics": dict.fromkeys(first["metrics"]), "diverged": True}
     path.write_text("".join(json.dumps(r) + "\n" for r in (first, *others)))
-    for command in (["run", "set_circles"], ["quick"]):
-        assert main([*command, "preset=small", *settings]) == 0
-        assert "\n1 of 2 runs diverged\n" in capsys.readouterr().out
+    assert main(["run", "set_circles", *settings]) == 0
+    assert "\n1 of 2 runs diverged\n" in capsys.readouterr().out
     assert main(["report", "self_supervised", f"results={tmp_path}"]) == 0
     page = (tmp_path / "self_supervised.md").read_text()
     assert page.endswith("\n\n1 of 2 runs diverged.\n")
-
-
-def test_quick_leaves_earlier_figures_alone(tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    settings = ["seeds=1", "points=2", "workers=1", *TINY]
-    assert main(["quick", *settings]) == 0
-    out = capsys.readouterr().out
-    assert "GSWE, linear" in out
-    assert "seeds [0]" in out
-    assert "records: results-quick/set_circles.jsonl" in out
-    assert "![" not in out
-    figure = tmp_path / "results-quick" / "set_circles.png"
-    before = figure.stat().st_mtime_ns
-    time.sleep(0.01)
-    assert main(["quick", "results=other", *settings]) == 0
-    assert (tmp_path / "other" / "set_circles.png").exists()
-    assert figure.stat().st_mtime_ns == before

@@ -5,6 +5,7 @@ import pytest
 from tests.terminal import Session, run_in_terminal
 
 TINY = ["epochs=2", "train_sets=40", "test_sets=40", "seeds=1", "points=2"]
+SMALL = ["sets=12", "steps=2", "seeds=1"]
 
 
 def shown(*arguments: str, **options) -> Session:
@@ -15,15 +16,17 @@ def shown(*arguments: str, **options) -> Session:
 
 @pytest.mark.parametrize(("columns", "rows", "workers"), [(110, 40, 2), (80, 24, 1)])
 def test_quick(tmp_path, columns, rows, workers):
-    arguments = ["quick", f"results={tmp_path}", f"workers={workers}", *TINY]
+    arguments = ["quick", f"results={tmp_path}", f"workers={workers}", *SMALL]
     session = shown(*arguments, columns=columns, rows=rows)
-    bars = [line for line in session.lines if line.startswith("set_circles: ")]
+    bars = [line for line in session.lines if line.startswith("when: ")]
     assert "100%" in bars[-1]
-    assert "6/6 runs" in bars[-1]
+    assert "12/12 runs" in bars[-1]
     assert all(len(line) <= columns for line in session.lines if "%|" in line)
-    table = [line for line in session.lines if line.startswith("| GSWE, linear")]
-    assert len(table) == 2  # losses
-    assert max(map(len, table)) <= 80
+    tables = [line for line in session.lines if line.startswith("|")]
+    assert max(map(len, tables)) <= 80
+    names = [line.split("|")[1].strip() for line in tables]
+    assert {"GSWE, no training", "exact optimal transport", "GSWE, 1 head"} <= {*names}
+    assert (tmp_path / "neighbours.png").exists()
 
 
 def test_run(tmp_path):
