@@ -60,7 +60,7 @@ def of_measurement(busy: float) -> dict[str, Any]:
 
 def _git(*arguments: str) -> str:
     return subprocess.run(
-        ["git", *arguments],
+        ["git", "--no-optional-locks", *arguments],  # else, one that is killed locks
         cwd=Path(__file__).resolve().parents[2],
         capture_output=True,
         text=True,
