@@ -9,9 +9,10 @@ from benchmarks.engine.tables import Difference, markdown
 #: How to read a table of claims.
 LEGEND = (
     "Each claim as a difference, paired by seed or fold, in percentage points: mean ± "
-    "half-width of its 95 % t-interval (pairs better / equal / worse). It *holds* if "
-    "the whole interval is above zero, or, for *not worse* claims, above -1; it "
-    "*fails* if the whole interval is below; else, or with two pairs, it is *open*."
+    "half-width of its 95 % t-interval (pairs better / equal / worse; from six pairs "
+    "that differ on, the p-value of their sign test). It **holds** if the whole "
+    "interval is above zero, or, for *not worse* claims, above -1; it **fails** if the "
+    "whole interval is below; else, or with two pairs, it is open."
 )
 NOT_WORSE = 1.0  # points
 
@@ -26,18 +27,26 @@ class Claim(NamedTuple):
 
 
 def claims_table(claims: Iterable[Claim]) -> str:
-    """A verdict per claim, with its effect and interval; empty without any."""
+    """Effect, interval and verdict of each claim on each data set, the longer of the
+    two downwards; empty without any."""
     import pandas as pd
 
-    rows = [
-        (claim.text, claim.data, str(claim.effect), claim.effect.verdict(claim.margin))
-        for claim in claims
-        if claim.effect is not None
-    ]
-    if not rows:
+    found = {(c.text, c.data): _verdict(c) for c in claims if c.effect is not None}
+    if not found:
         return ""
-    columns = ["claim", "data", "difference", "verdict"]
-    return f"{LEGEND}\n\n{markdown(pd.DataFrame(rows, columns=columns))}"
+    wide = pd.Series(found).unstack(sort=False).rename_axis("claim")
+    if wide.shape[0] < wide.shape[1]:
+        wide = wide.T.rename_axis("data")
+    return f"{LEGEND}\n\n{markdown(wide.rename_axis(columns=None).reset_index())}"
+
+
+def _verdict(claim: Claim) -> str:
+    verdict = claim.effect.verdict(claim.margin)
+    p = claim.effect.sign_test()
+    text = str(claim.effect)
+    if p is not None:
+        text = f"{text[:-1]}, p {'< .001' if p < 0.001 else f'{p:.3f}'.lstrip('0')})"
+    return text if verdict == "open" else f"{text} **{verdict}**"
 
 
 def protocols(

@@ -47,6 +47,14 @@ class Difference(NamedTuple):
         counts = f"({self.better}/{self.equal}/{self.worse})"
         return f"{self.mean:+.1f}{width} {counts}"
 
+    def sign_test(self) -> float | None:
+        """The p-value of as uneven a split among the pairs that differ, which is what
+        counts where most do not; ``None`` for fewer than six."""
+        from scipy.stats import binomtest
+
+        pairs = self.better + self.worse
+        return None if pairs < 6 else float(binomtest(self.better, pairs).pvalue)
+
     def verdict(self, margin: float = 0.0) -> str:
         """Whether the mean is above ``-margin``, as far as the interval tells, which
         two pairs do not."""

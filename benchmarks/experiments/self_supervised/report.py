@@ -1,216 +1,311 @@
-"""The tables and the figure of learning without labels (paper, figure 3)."""
+"""Learning without labels beside its controls (paper, figure 3)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
-from benchmarks.engine.pages import NOT_WORSE, Claim, commits, protocols, spread
+from benchmarks.engine.config import fill_added
+from benchmarks.engine.pages import NOT_WORSE, Claim, commits, spread
 from benchmarks.engine.records import Record, frame
 from benchmarks.engine.tables import difference, markdown, mean_and_deviation, save
+from benchmarks.experiments.self_supervised.frozen import LABELS
+from benchmarks.experiments.self_supervised.run import Run
+from benchmarks.experiments.trials import trials
 from benchmarks.readouts import READOUTS, in_order, label
 
-AXES = ("readout", "loss", "points", "start", "seed")
-LOSSES = {"simclr": "SimCLR", "simsiam": "SimSiam"}
-RIVALS = ("pma", "pma_near_origin")
-START_LINES = {"0": "-", "0.1": "--", "1": ":"}
+HOW = {"simclr": "SimCLR", "simsiam": "SimSiam"}
+UNTRAINED = "untrained"
+#: What differs between the cells of a table.
+AXES = ("readout", "loss", "points", "start", "seed", "directions")
+#: What a control has in common with what was trained.
+DATA = ["dataset", "train_sets", "test_sets", "evaluate", "unit_scale", "draw_data"]
+#: What was learned, in a fixed order.
+PROTOCOL = [f for f in Run.__dataclass_fields__ if f not in AXES]
+NAMES = {
+    "set_circles": "Set-Circles",
+    "set_circles_noisy": "noisy circles",
+    "point_cloud_mnist": "Point Cloud MNIST",
+}
+Records = Mapping[str, list[Record]]
 
 
 def cells(records: list[Record]) -> pd.DataFrame:
-    """A row per run; ``series`` is its row in a table: a readout, and its start where
-    a readout was tried with several."""
-    table = frame(records)
-    several = table.groupby("readout")["start"].transform("nunique") > 1
-    table["detail"] = table["start"].map("{:g}".format).where(several, "")
+    """A row per run on test sets: ``series`` is its row in a table, ``how`` its
+    column."""
+    table = fill_added(frame(records), Run)
+    table = table.reindex(columns=dict.fromkeys([*table, *PROTOCOL, "train_loss"]))
+    table = table[table["evaluate"] == "test"]
+    table["how"] = table["loss"].map(HOW).where(table["epochs"] > 0, UNTRAINED)
+    starts = table.groupby("readout")["start"].transform("nunique") > 1
     table["series"] = [
-        f"{label(readout)}, start {detail}" if detail else label(readout)
-        for readout, detail in zip(table["readout"], table["detail"], strict=True)
+        _series(run, several) for run, several in zip(_rows(table), starts, strict=True)
     ]
-    order = in_order(table["readout"].unique())
+    order = [*LABELS, *in_order(set(table["readout"]) - set(LABELS))]
     table["place"] = table["readout"].map(order.index)
-    return table.sort_values(["place", "detail"], kind="stable")
+    return table.sort_values(["place", "points", "directions"], kind="stable")
 
 
-def _pivot(
-    table: pd.DataFrame, values: str, how, head: str = "readout"
-) -> pd.DataFrame:
-    """A row per series, in their order, a column per number of points."""
-    wide = table.pivot_table(
-        index="series", columns="points", values=values, aggfunc=how, sort=False
-    )
-    wide = wide[sorted(wide.columns)].rename(columns=str)
-    return wide.rename_axis(index=f"{head} \\ points", columns=None).reset_index()
+def _rows(table: pd.DataFrame) -> list[pd.Series]:
+    return [row for _, row in table.iterrows()]
+
+
+def _series(run: pd.Series, several_starts: bool) -> str:
+    if run["readout"] in LABELS:
+        size = f", {run['directions']:.0f} x {run['points']:.0f}"
+        return LABELS[run["readout"]] + (size if run["readout"] == "sliced" else "")
+    has_points = run["readout"] not in READOUTS or READOUTS[run["readout"]].has_points
+    points = f", {run['points']:.0f}" if has_points else ""
+    start = f", start {run['start']:g}" if several_starts else ""
+    return label(run["readout"]) + points + start
+
+
+def groups(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """What was trained alike, each with its controls; the most kinds of cells first.
+    Controls alone, if nothing was trained."""
+    is_control, found = table["epochs"] == 0, []
+    for key, runs in table[~is_control].groupby(PROTOCOL, dropna=False):
+        own = dict(zip(PROTOCOL, key, strict=True))
+        fits = is_control & table["backbone"].isin([own["backbone"], "none"])
+        for name in DATA:
+            fits &= (
+                table[name].isna() if pd.isna(own[name]) else table[name] == own[name]
+            )
+        found.append((_settings(own), table[fits | table.index.isin(runs.index)]))
+    if not found and is_control.any():
+        found = [
+            (_settings(dict(zip(DATA, key, strict=True))), runs)
+            for key, runs in table.groupby(DATA, dropna=False)
+        ]
+    return sorted(found, key=lambda item: (-_kinds(item[1]), -len(item[1])))
+
+
+def _kinds(table: pd.DataFrame) -> int:
+    return table.groupby(["series", "how"]).ngroups
+
+
+def _settings(settings: dict) -> str:
+    kept = {
+        name: f"{value:g}" if isinstance(value, (int, float)) else value
+        for name, value in settings.items()
+        if not pd.isna(value) and value is not False and value is not np.False_
+    }
+    return ", ".join(f"{name}={value}" for name, value in kept.items())
 
 
 def summary(records: list[Record]) -> str:
     """The accuracies, for a terminal."""
-    parts = []
-    for _, group in protocols(records, AXES):
-        parts += _accuracies(cells(group))
-    return "\n\n".join(parts)
+    return "\n\n".join(_accuracies(table) for _, table in groups(cells(records)))
 
 
-def _accuracies(table: pd.DataFrame) -> list[str]:
-    parts = []
-    for loss, found in sorted(table.groupby("loss"), key=lambda item: item[0]):
-        name = LOSSES.get(loss, loss)
-        caption = f"1-NN accuracy in %, {name}, mean ± standard deviation over seeds:"
-        parts += [caption, markdown(_pivot(found, "accuracy", mean_and_deviation))]
-    return parts
+def _accuracies(table: pd.DataFrame) -> str:
+    """A row per series; what was measured of it in columns."""
+    wide = table.pivot_table(
+        index="series", columns="how", values="accuracy", aggfunc=mean_and_deviation
+    )
+    wide = wide.reindex(table["series"].unique())
+    wide = wide[[how for how in (UNTRAINED, *HOW.values()) if how in wide]]
+    if "SimCLR" in wide:
+        runs = table[table["how"] == "SimCLR"]
+        learned = runs["train_loss"] < _chance(runs["batch_size"])
+        # Marked where fewer than half of the runs did.
+        failed = learned.groupby(runs["series"]).mean() < 0.5
+        wide.loc[failed[failed].index, "SimCLR"] += " †"
+        loss = runs.groupby("series")["train_loss"].median().map("{:.2f}".format)
+        wide["SimCLR loss"] = loss
+    for name, title in (("logistic", "logistic"), ("perceptron", "perceptron")):
+        if name in table and table[name].notna().any():
+            wide[title] = table.groupby("series")[name].agg(mean_and_deviation)
+    if "embed_seconds" in table and table["embed_seconds"].notna().any():
+        seconds = table.groupby("series")["embed_seconds"].median()
+        wide["seconds to embed"] = seconds.map("{:.2f}".format)
+    else:
+        parameters = table.groupby("series")["parameters"].first()
+        wide["parameters"] = parameters.map("{:,.0f}".format)
+    wide = wide.rename(
+        columns={UNTRAINED: "untrained"} if len(wide.columns) > 2 else {}
+    )
+    return markdown(wide.rename_axis(index="readout", columns=None).reset_index())
+
+
+def _chance(batch_size: pd.Series) -> pd.Series:
+    return np.log(2 * batch_size - 1)
 
 
 def part(name: str, records: list[Record], folder: Path) -> str:
-    """One part per protocol, each with a figure."""
+    """A table for each protocol, the first with a figure, then the trials."""
     parts = []
-    for number, (protocol, group) in enumerate(protocols(records, AXES), start=1):
-        figure = f"{name}.png" if number == 1 else f"{name}-{number}.png"
-        table = cells(group)
-        draw(table, folder / figure)
-        seeds = table.groupby(["series", "loss", "points"]).size()
-        parts += [
-            f"{len(group)} runs, {spread(seeds)} seeds per cell ({protocol}; "
-            f"commit {commits(group)}).",
-            f"![1-NN accuracy over the number of points]({figure})",
-            *_accuracies(table),
-            *_differences(table),
-            "Parameters (backbone and readout), and processor seconds per run:",
-            _costs(table),
-        ]
-    return "\n\n".join(parts)
+    for number, (protocol, table) in enumerate(groups(cells(records))):
+        seeds = table.groupby(["series", "how"])["seed"].nunique()
+        caption = (
+            f"1-NN accuracy in % on test sets, mean ± standard deviation over seeds "
+            f"({spread(seeds)} a cell); {len(table)} runs ({protocol}; commit "
+            f"{commits(table.to_dict('records'))})."
+        )
+        if "SimCLR" in set(table["how"]):
+            chance = _chance(table.loc[table["epochs"] > 0, "batch_size"]).iloc[0]
+            caption += (
+                f" The loss of SimCLR is that of the last epoch, in the median; by "
+                f"chance it is {chance:.2f}. † most runs stayed above: **they have not "
+                f"learned**."
+            )
+        if number == 0 and table["how"].nunique() > 1:
+            draw(table, folder / f"{name}.png")
+            parts.append(f"![1-NN accuracy, untrained and trained]({name}.png)")
+        parts += [caption, _accuracies(table)]
+    return "\n\n".join([*parts, *trials(records, Run)])
 
 
-def _differences(table: pd.DataFrame) -> list[str]:
-    wide = table.pivot_table(
-        index=["loss", "points", "seed"], columns="series", values="accuracy"
-    )
-    rows = []
-    for loss, by_loss in wide.groupby(level="loss"):
-        for rival in (label(name) for name in RIVALS):
-            for ours in table["series"].unique():
-                if not ours.startswith("GSWE") or rival not in wide:
-                    continue
-                found = {
-                    str(points): difference(group[ours], group[rival])
-                    for points, group in by_loss.groupby(level="points")
-                }
-                if any(found.values()):
-                    pair = f"{LOSSES.get(loss, loss)}: ({ours}) - ({rival})"
-                    rows.append({"difference \\ points": pair, **found})
+def _main(found: Records) -> Iterator[tuple[str, pd.DataFrame]]:
+    """The table of each data set that has the most kinds of cells."""
+    for name in NAMES:
+        of_config = groups(cells(found[name])) if name in found else []
+        if of_config:
+            yield name, of_config[0][1]
+
+
+def message(found: Records) -> str:
+    """What a reader should know, computed."""
+    lines, rows = [], []
+    for records in found.values():
+        table = cells(records)
+        if "perceptron" in table:
+            lines.append(_without_training(table[table["perceptron"].notna()]))
+    for name, table in _main(found):
+        means = table.groupby(["series", "how"])["accuracy"].mean()
+        trained = means[means.index.get_level_values("how") != UNTRAINED]
+        controls = means.drop(trained.index).droplevel("how")
+        own = trained.index.get_level_values("series").map(controls)
+        above, total = int((trained.to_numpy() > own).sum()), int(own.notna().sum())
+        text = f"**{NAMES[name]}**: {above} of {total} trained cells are above their "
+        text += "untrained network"
+        sliced = controls[[s for s in controls.index if s.startswith("no network: sl")]]
+        if len(sliced):
+            text += (
+                f", {int((trained > sliced.max()).sum())} of {len(trained)} above the "
+                f"sliced embedding without a network ({100 * sliced.max():.1f} %)"
+            )
+        lines.append(f"- {text}.")
+        last = table[table["how"] != UNTRAINED].groupby(["readout", "how"])["points"]
+        for readout in dict.fromkeys(table.loc[table["epochs"] > 0, "readout"]):
+            runs = table[table["readout"] == readout]
+            runs = runs[runs["points"] == last.max()[readout].min()]
+            found_means = runs.groupby("how")["accuracy"].mean() * 100
+            shown = found_means.map("{:.1f}".format)
+            series = runs["series"].iloc[0]
+            rows.append({"data": NAMES[name], "readout": series, **shown})
     if not rows:
-        return []
-    return [
-        "Differences of accuracies with as many points and the same seed, in "
-        "percentage points, mean ± half-width of its 95 % t-interval (seeds better / "
-        "equal / worse):",
-        markdown(pd.DataFrame(rows)),
-    ]
+        return "\n".join(lines)
+    columns = ["data", "readout", UNTRAINED, *HOW.values()]
+    wide = pd.DataFrame(rows).reindex(columns=columns)
+    return "\n\n".join(
+        [
+            "\n".join(lines),
+            "1-NN accuracy in % at the largest size that was trained, mean over seeds:",
+            markdown(wide),
+        ]
+    )
 
 
-def _costs(table: pd.DataFrame) -> str:
-    wide = _pivot(table, "parameters", lambda values: f"{values.iloc[0]:,.0f}")
-    seconds = table.groupby("series", sort=False)["cpu_seconds"].median()
-    wide["seconds"] = [f"{seconds[name]:.2f}" for name in wide.iloc[:, 0]]
-    return markdown(wide)
+def _without_training(table: pd.DataFrame) -> str:
+    sliced = table[table["readout"] == "sliced"]
+    if sliced.empty:
+        return ""
+    few, best = sliced.iloc[0], sliced.loc[sliced["perceptron"].idxmax()]
+    scores = 100 * few[["accuracy", "logistic", "perceptron"]].astype(float)
+    return (
+        f"- **Without training, sorting is enough on Point Cloud MNIST**: quantiles "
+        f"in fixed directions ({few['directions']:.0f} x {few['points']:.0f} numbers a "
+        f"set; {few['embed_seconds']:.1f} s on one core for all 70,000 sets) give "
+        f"{scores.iloc[0]:.1f} % by 1-NN, {scores.iloc[1]:.1f} % by logistic "
+        f"regression and {scores.iloc[2]:.1f} % by a small perceptron; "
+        f"{best['directions']:.0f} x {best['points']:.0f} give "
+        f"{100 * best['perceptron']:.1f} %."
+    )
 
 
-def claims(records: Mapping[str, list[Record]]) -> list[Claim]:
-    """What the paper says of figure 3, on each data set with records."""
-    found = []
-    for name in ("set_circles", "set_circles_noisy", "point_cloud_mnist"):
-        if name not in records:
-            continue
-        table = cells(protocols(records[name], AXES)[0][1])
-        for loss, title in LOSSES.items():
-            runs = table[table["loss"] == loss]
-            data = f"{name}, {title}"
+def claims(found: Records) -> list[Claim]:
+    """What the paper says of figure 3, and what its controls say."""
+    listed = []
+    for name, table in _main(found):
+        for how in HOW.values():
+            runs, untrained = (
+                table[table["how"] == how],
+                table[table["how"] == UNTRAINED],
+            )
+            data = f"{NAMES[name]}, {how}"
 
-            def compare(text, ours, theirs, points, margin=0.0, runs=runs, data=data):
-                sizes = runs[runs["points"].isin(points) | (runs["readout"] == "mean")]
-                one, other = (_by_seed(sizes, n, points) for n in (ours, theirs))
-                return Claim(text, data, difference(one, other), margin)
+            def add(text, ours, theirs, margin=0.0, data=data):
+                listed.append(
+                    Claim(text, data, difference(*_paired(ours, theirs)), margin)
+                )
 
-            many = [points for points in sorted(runs["points"].unique()) if points > 1]
-            near = runs.loc[runs["readout"] == "pma_near_origin", "points"].unique()
-            found += [
-                compare(
-                    "GSWE (2 points or more) beats PMA", "gswe_linear", "pma", many
-                ),
-                compare(
-                    "GSWE beats PMA that starts near the origin",
-                    "gswe_linear",
-                    "pma_near_origin",
-                    list(near),
-                ),
-                compare(
-                    "GSWE (2 points or more) beats mean pooling",
-                    "gswe_linear",
-                    "mean",
-                    many,
-                ),
-                compare(
-                    "GSWE, barycentric, with one point is not worse than mean pooling",
-                    "gswe_barycentric",
-                    "mean",
-                    [1],
-                    NOT_WORSE,
-                ),
-                compare(
-                    "linear is not worse than barycentric (2 points or more)",
-                    "gswe_linear",
-                    "gswe_barycentric",
-                    many,
-                    NOT_WORSE,
-                ),
-                compare("PMA with one seed beats mean pooling", "pma", "mean", [1]),
-            ]
-    return found
+            def of(readout, runs=runs):
+                return runs[runs["readout"] == readout]
+
+            gswe, heads, sliced = (
+                of("gswe_linear"),
+                of("gswe_heads4"),
+                of("sliced", table),
+            )
+            for rival in ("pma", "pma_near_origin", "mean"):
+                add(f"GSWE beats {label(rival)}", gswe, of(rival))
+            barycentric = of("gswe_barycentric")
+            text = "GSWE: linear is not worse than barycentric"
+            add(text, gswe, barycentric, NOT_WORSE)
+            for rival in ("mean", "pma_near_origin"):
+                add(f"{label('gswe_heads4')}, beats {label(rival)}", heads, of(rival))
+            for readout in ("mean", "pma", "gswe_linear", "gswe_heads4"):
+                text = f"training improves {label(readout)}"
+                add(text, of(readout), of(readout, untrained))
+            add("trained GSWE beats no network (sliced)", gswe, sliced)
+            text = f"trained {label('gswe_heads4')}, beats no network (sliced)"
+            add(text, heads, sliced)
+    return listed
 
 
-def _by_seed(runs: pd.DataFrame, readout: str, points: list[int]) -> pd.Series:
-    """The mean accuracy over the numbers of points, for seeds that have all of them."""
-    own = runs[runs["readout"] == readout]
-    wide = own.pivot_table(index="seed", columns="points", values="accuracy")
-    if readout != "mean":
-        wide = wide.reindex(columns=points)
-    return wide.mean(axis=1, skipna=False)
+def _paired(ours: pd.DataFrame, theirs: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
+    """Accuracies by seed, averaged over the sizes of two points or more that both have
+    if both have such; a control with a single seed stands for all."""
+    one, other = (
+        t.pivot_table(index="seed", columns="points", values="accuracy")
+        for t in (ours, theirs)
+    )
+    shared = [p for p in one.columns.intersection(other.columns) if p > 1]
+    if shared:
+        one, other = one[shared], other[shared]
+    one, other = (t.mean(axis=1, skipna=False) for t in (one, other))
+    if len(other) == 1 and len(one) > 1:
+        other = pd.Series(other.iloc[0], index=one.index)
+    return one, other
 
 
 def draw(table: pd.DataFrame, path: Path) -> None:
-    """A panel per loss: accuracy over points, a line per series."""
+    """A line per series: where the network begins, where training takes it."""
     from matplotlib.figure import Figure
 
-    losses, points = sorted(table["loss"].unique()), sorted(table["points"].unique())
-    figure = Figure(figsize=(4.2 * len(losses), 3.4), layout="constrained")
-    panels = figure.subplots(1, len(losses), squeeze=False)[0]
-    for panel, loss in zip(panels, losses, strict=True):
-        for _, runs in table[table["loss"] == loss].groupby("series", sort=False):
-            _draw_line(panel, runs)
-        panel.set_title(LOSSES.get(loss, loss))
-        panel.set_xscale("log", base=2)
-        panel.set_xticks(points, list(map(str, points)))
-        panel.set_xlabel("points of the reference (seeds of PMA)")
-        panel.grid(alpha=0.3)
-    panels[0].set_ylabel("1-NN accuracy in %")
-    panels[-1].legend(loc="lower right", fontsize="small")
-    save(figure, path)
-
-
-def _draw_line(panel, runs: pd.DataFrame) -> None:
-    first = runs.iloc[0]
-    readout = READOUTS.get(first["readout"])
+    names = list(table["series"].unique())[::-1]
+    figure = Figure(figsize=(7, 1 + 0.27 * len(names)), layout="constrained")
+    axis = figure.subplots()
     style = {
-        "label": first["series"],
-        "color": readout.colour if readout else None,
-        "linestyle": START_LINES.get(first["detail"], readout.line if readout else "-"),
+        UNTRAINED: ("o", "0.6"),
+        "SimCLR": ("^", "tab:blue"),
+        "SimSiam": ("s", "tab:red"),
     }
-    by_points = 100 * runs.groupby("points")["accuracy"].agg(["mean", "std"]).fillna(0)
-    if readout and not readout.has_points:  # a level for all of them
-        panel.axhline(by_points["mean"].iloc[0], **style)
-        return
-    middle, deviation = by_points["mean"], by_points["std"]
-    panel.plot(middle.index, middle, marker="o", markersize=4, **style)
-    # A deviation may reach beyond 100 %, an accuracy may not.
-    high = (middle + deviation).clip(upper=100)
-    panel.fill_between(
-        middle.index, middle - deviation, high, alpha=0.15, color=style["color"]
-    )
+    for how, (marker, colour) in style.items():
+        runs = table[table["how"] == how].groupby("series")["accuracy"]
+        found = 100 * runs.agg(["mean", "std"]).fillna(0)
+        if len(found):
+            places = [names.index(series) for series in found.index]
+            options = {"marker": marker, "color": colour, "linestyle": "", "alpha": 0.8}
+            text = how if how != UNTRAINED else "untrained, or no network"
+            axis.errorbar(
+                found["mean"], places, xerr=found["std"], label=text, **options
+            )
+    axis.set_yticks(range(len(names)), names)
+    axis.set_xlim(right=101)
+    axis.set_xlabel("1-NN accuracy in %, mean and deviation over seeds")
+    axis.grid(alpha=0.3)
+    axis.legend(fontsize="small")
+    save(figure, path)

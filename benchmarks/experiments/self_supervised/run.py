@@ -1,5 +1,6 @@
 """Learning without labels (paper, section 5.1 and appendix A.1)."""
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -9,41 +10,40 @@ import torch
 from torch import Tensor
 
 from benchmarks.engine.arguments import Registry
-from benchmarks.engine.config import RunSettings, check_choices, check_positive
+from benchmarks.engine.config import RunSettings, added, check_choices, check_positive
 from benchmarks.engine.grid import Context, Outcome
-from benchmarks.experiments.self_supervised import augmentations
-from benchmarks.experiments.self_supervised.nearest_neighbor import (
-    nearest_neighbor_accuracy,
-)
+from benchmarks.experiments.self_supervised import augmentations, frozen
 from benchmarks.experiments.self_supervised.set_table import SetTable
 from benchmarks.readouts import READOUTS, Shape, check_points
 from gswe_pyg.datasets import PointCloudMNIST, SetCircles
 from gswe_pyg.losses import simclr_loss, simsiam_loss
-from gswe_pyg.models import MLP, SetModel, SharedSAB
+from gswe_pyg.models import MLP, SetModel, SharedSAB, readout_channels
 
 #: Elements that are augmented at once, or embedded when nothing is learned.
 _CHUNK = 1 << 15
 
 
 @lru_cache(maxsize=1)
-def set_circles(root: Path, noise: float = 0.1) -> tuple[SetTable, SetTable]:
+def set_circles(root: Path, seed: int, noise: float = 0.1) -> tuple[SetTable, SetTable]:
     """Generated, so there is nothing to read from ``root``."""
-    return (
-        SetTable.from_dataset(SetCircles(train=True, noise=noise)),
-        SetTable.from_dataset(SetCircles(train=False, noise=noise)),
+    train, test = (
+        SetTable.from_dataset(SetCircles(train=train, noise=noise, seed=seed))
+        for train in (True, False)
     )
+    return train, test
 
 
 @lru_cache(maxsize=1)
-def point_cloud_mnist(root: Path) -> tuple[SetTable, SetTable]:
-    folder = str(root / "MNIST")
-    return (
-        SetTable.from_dataset(PointCloudMNIST(folder, train=True)),
-        SetTable.from_dataset(PointCloudMNIST(folder, train=False)),
+def point_cloud_mnist(root: Path, seed: int) -> tuple[SetTable, SetTable]:
+    """The same with any seed."""
+    train, test = (
+        SetTable.from_dataset(PointCloudMNIST(str(root / "MNIST"), train=train))
+        for train in (True, False)
     )
+    return train, test
 
 
-#: Called as ``load(root)``; gives the training and the test sets.
+#: Called as ``load(root, seed)``; gives the training and the test sets.
 DATASETS: Registry = Registry(
     "dataset",
     set_circles=set_circles,
@@ -57,21 +57,24 @@ DATASETS: Registry = Registry(
 BACKBONES: Registry = Registry(
     "backbone",
     mlp_64_64_1=lambda channels: MLP(channels, [64, 64], 1),
+    mlp_128_128_16=lambda channels: MLP(channels, [128, 128], 16),
     sab_256x3_16=lambda channels: SharedSAB(channels, 256, 16, heads=4, num_layers=3),
+    none=None,  # see `frozen.WITHOUT_NETWORK`
 )
 
 #: Called as ``loss(z, z_bar, run)``.
 LOSSES: Registry = Registry(
     "loss",
-    simclr=lambda z, z_bar, run: simclr_loss(z, z_bar, run.temperature),
+    simclr=lambda z, z_bar, run: simclr_loss(z, z_bar, run.temperature, run.normalize),
     simsiam=lambda z, z_bar, run: simsiam_loss(z, z_bar, run.p),
 )
 
-#: Called as ``augment(x, index, num_sets, generator)`` on a whole batch of sets.
+#: Called as ``augment(x, index, num_sets, generator, noise)`` on a batch of sets.
 AUGMENTATIONS: Registry = Registry(
     "augmentation",
     rotation=augmentations.rotate_sets,
     jitter=augmentations.jitter_elements,
+    bend=augmentations.bend_and_jitter,
 )
 
 
@@ -84,7 +87,7 @@ class Run(RunSettings):
     loss: str = "simclr"
     points: int = 1  # elements of the reference, seeds of PMA
     start: float = 0.0  # of the readout's constants: see `Readout.move_to_start`
-    epochs: int = 50
+    epochs: int = 50  # none: the network as it is built, a control
     batch_size: int = 32
     learning_rate: float = 1e-4
     temperature: float = 0.1  # of SimCLR
@@ -92,63 +95,140 @@ class Run(RunSettings):
     train_sets: int | None = None  # all
     test_sets: int | None = None
     evaluate: str = "test"  # or "validation": a quarter of the training sets
+    normalize: bool = added(False)  # SimCLR by cosines, not by inner products
+    unit_scale: bool = added(False)  # elements to mean zero and deviation one
+    noise: float = added(1.0)  # of jitter, in units of the data: pixels
+    view_elements: int | None = added(None)  # of a view, drawn from the set's; all
+    projection: int | None = added(None)  # channels of a perceptron, for the loss only
+    draw_data: bool = added(False)  # by the seed, where data is generated
+    directions: int = added(16)  # of vectors without a network
+    probes: bool = added(False)  # also learn classifiers from the frozen vectors
 
     def __post_init__(self) -> None:
         for registry, name in (
             (DATASETS, self.dataset),
             (BACKBONES, self.backbone),
             (AUGMENTATIONS, self.augmentation),
-            (READOUTS, self.readout),
             (LOSSES, self.loss),
         ):
             registry[name]
-        check_positive(self, "points", "epochs", "batch_size")
-        check_points(self.readout, self.points)
-        check_choices(self, evaluate=("test", "validation"))
+        check_positive(self, "points", "batch_size", "directions")
+        check_choices(
+            self,
+            readout=(*READOUTS, *frozen.WITHOUT_NETWORK),
+            evaluate=("test", "validation"),
+        )
+        if self.epochs < 0:
+            raise ValueError(f"epochs must be at least 0 (got epochs={self.epochs})")
+        if self.readout in READOUTS:
+            check_points(self.readout, self.points)
+
+    @property
+    def has_network(self) -> bool:
+        return self.readout in READOUTS
 
     def canonical(self) -> "Run":
-        readout = READOUTS[self.readout]
-        run = self if readout.has_points else replace(self, points=1)
-        return run if readout.constants else replace(run, start=1.0)
+        run = self
+        if not self.has_network:
+            run = replace(run, epochs=0, backbone="none", start=Run.start)
+            if self.readout != "sliced":
+                run = replace(run, points=1, directions=Run.directions)
+            if not self.draw_data:
+                run = replace(run, seed=0)
+        else:
+            readout = READOUTS[self.readout]
+            run = replace(run, directions=Run.directions)
+            run = run if readout.has_points else replace(run, points=1)
+            run = run if readout.constants else replace(run, start=1.0)
+        if run.epochs == 0:
+            run = replace(run, **{name: getattr(Run, name) for name in OF_TRAINING})
+        return run
+
+
+#: Settings that make no difference without training.
+OF_TRAINING = (
+    *("augmentation", "loss", "batch_size", "learning_rate", "temperature", "p"),
+    *("normalize", "noise", "view_elements", "projection"),
+)
 
 
 def execute(run: Run, context: Context) -> Outcome:
     """Trains on pairs of views, then asks the nearest training set for the label."""
-    train, test = DATASETS[run.dataset](context.data)
+    data_seed = run.seed if run.draw_data else 0
+    train, test = DATASETS[run.dataset](context.data, data_seed)
     if run.evaluate == "validation":
         train, test = train.hold_out(0.25)
     train, test = train.take(run.train_sets), test.take(run.test_sets)
+    if run.unit_scale:
+        centre, scale = train.x.mean(dim=0), train.x.std().item()
+        train, test = (replace(s, x=(s.x - centre) / scale) for s in (train, test))
+        run = replace(run, noise=run.noise / scale)
 
+    metrics, curves, parameters = {}, None, 0
+    if run.has_network:
+        model = build(run, train.x.size(1)).to(context.device)
+        if run.epochs > 0:
+            losses = _train(run, model, train, context.device)
+            metrics["start_loss"] = _round(losses[0][0])
+            metrics["train_loss"] = _round(sum(losses[-1]) / len(losses[-1]))
+            shown = losses[:: max(1, run.epochs // 10)]
+            curves = {
+                "train_loss": [_round(sum(epoch) / len(epoch)) for epoch in shown]
+            }
+        begin = time.perf_counter()
+        points, queries = (embed(model, s, context.device).cpu() for s in (train, test))
+        seconds = time.perf_counter() - begin
+        parameters = sum(p.numel() for p in model.parameters())
+    else:
+        points, queries, seconds = frozen.without_network(
+            run.readout, train, test, run.directions, run.points
+        )
+    vectors = queries, test.y, points, train.y
+    metrics["accuracy"] = round(frozen.nearest_neighbor_accuracy(*vectors), 6)
+    if run.probes:
+        metrics |= {"embed_seconds": _round(seconds), **frozen.probes(*vectors)}
+    return Outcome(metrics, parameters, curves)
+
+
+def _round(value: float) -> float:
+    return float(f"{value:.6g}")
+
+
+def build(run: Run, in_channels: int) -> SetModel:
     torch.manual_seed(run.seed)
-    backbone = BACKBONES[run.backbone](train.x.size(1))
+    backbone = BACKBONES[run.backbone](in_channels)
     entry = READOUTS[run.readout]
     readout = entry.build(Shape(backbone.out_channels, run.points))
     entry.move_to_start(readout, run.start)
-    model = SetModel(backbone, readout).to(context.device)
-    optimizer = torch.optim.Adam(model.parameters(), run.learning_rate, fused=True)
+    return SetModel(backbone, readout)
 
+
+def _train(
+    run: Run, model: SetModel, train: SetTable, device: torch.device
+) -> list[list[float]]:
+    """Returns the loss of each batch of each epoch."""
+    project = torch.nn.Identity()
+    if run.projection is not None:
+        width = readout_channels(model.readout, model.backbone.out_channels)
+        project = MLP(width, [run.projection], run.projection).to(device)
+    optimizer = torch.optim.Adam(
+        [*model.parameters(), *project.parameters()], run.learning_rate, fused=True
+    )
     # Batches and views depend on the seed alone: all readouts see the same.
     generator = torch.Generator().manual_seed(run.seed)
+    losses = []
     for _ in range(run.epochs):
-        losses = [
-            _step(run, model, optimizer, views, context.device)
-            for views in _batches_of_views(run, train, generator)
-        ]
-
+        of_epoch = []
+        for views in _batches_of_views(run, train, generator):
+            z, z_bar = project(_embed(model, views, device)).chunk(2)
+            loss = LOSSES[run.loss](z, z_bar, run)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            of_epoch.append(loss.detach())
+        losses.append(torch.stack(of_epoch).tolist())
     model.eval()
-    accuracy = nearest_neighbor_accuracy(
-        embed(model, test, context.device),
-        test.y.to(context.device),
-        embed(model, train, context.device),
-        train.y.to(context.device),
-    )
-    return Outcome(
-        metrics={
-            "accuracy": round(accuracy, 6),
-            "train_loss": float(f"{torch.stack(losses).mean().item():.6g}"),
-        },
-        parameters=sum(p.numel() for p in model.parameters()),
-    )
+    return losses
 
 
 def _batches_of_views(
@@ -160,30 +240,17 @@ def _batches_of_views(
     as much for a few small sets as for hundreds.
     """
     augment = AUGMENTATIONS[run.augmentation]
-    mean_size = max(1, train.x.size(0) // len(train))
+    mean_size = run.view_elements or max(1, train.x.size(0) // len(train))
     batches_at_once = max(1, _CHUNK // (2 * mean_size * run.batch_size))
     order = torch.randperm(len(train), generator=generator)
     for many in order.split(batches_at_once * run.batch_size):
         batches = many.split(run.batch_size)
         twice = torch.cat([torch.cat([batch, batch]) for batch in batches])
         sets = train.select(twice)
-        views = augment(sets.x, sets.index(), len(sets), generator)
+        if run.view_elements is not None:
+            sets = sets.resample(run.view_elements, generator)
+        views = augment(sets.x, sets.index(), len(sets), generator, run.noise)
         yield from replace(sets, x=views).split([2 * len(batch) for batch in batches])
-
-
-def _step(
-    run: Run,
-    model: torch.nn.Module,
-    optimizer: torch.optim.Optimizer,
-    views: SetTable,
-    device: torch.device,
-) -> Tensor:
-    z, z_bar = _embed(model, views, device).chunk(2)
-    loss = LOSSES[run.loss](z, z_bar, run)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    return loss.detach()
 
 
 def _embed(model: torch.nn.Module, sets: SetTable, device: torch.device) -> Tensor:

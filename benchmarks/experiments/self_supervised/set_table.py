@@ -62,6 +62,15 @@ class SetTable:
         count = round(share * len(self))
         return self.select(order[count:]), self.select(order[:count])
 
+    def resample(self, size: int, generator: torch.Generator) -> "SetTable":
+        """Sets of that size, of elements drawn with replacement from sets that are not
+        empty."""
+        place = torch.rand(len(self), size, generator=generator, dtype=torch.double)
+        rows = self.ptr[:-1, None] + (place * self.ptr.diff()[:, None]).long()
+        return SetTable(
+            self.x[rows.flatten()], size * torch.arange(len(self) + 1), self.y
+        )
+
     def chunks(self, num_elements: int) -> Iterator["SetTable"]:
         """Consecutive sets, about that many elements at a time."""
         starts = self.ptr[:-1]

@@ -1,7 +1,14 @@
 import pandas as pd
 import pytest
 
-from benchmarks.engine.tables import difference, markdown, mean_and_deviation
+from benchmarks.engine.pages import LEGEND, Claim, claims_table
+from benchmarks.engine.tables import (
+    Difference,
+    difference,
+    markdown,
+    mean_and_deviation,
+)
+from tests.benchmarks.markdown import rows
 
 
 def test_mean_and_deviation():
@@ -27,6 +34,27 @@ def test_verdicts_follow_the_interval():
     assert difference(ours - 0.01, ours).verdict(margin=2) == "holds"
     assert difference(ours, pd.Series([0.91, 0.91, 0.91])).verdict() == "open"
     assert difference(ours[:1], ours[:1] - 0.5).verdict() == "open"
+
+
+def test_the_sign_test_leaves_ties_out():
+    ours = pd.Series([0.1] * 6 + [0.0] * 94)
+    assert difference(ours, ours * 0).sign_test() == pytest.approx(2 / 2**6)
+    assert difference(ours[1:], ours[1:] * 0).sign_test() is None
+
+
+def test_claims_by_data():
+    gain = Difference(2.0, 1.0, 6, 0, 0)
+    claims = [Claim("a beats b", "one", gain), Claim("a beats c", "one", None)]
+    claims += [Claim("a beats b", "two", Difference(0.0, 1.0, 1, 0, 1))]
+    text = claims_table(claims)
+    assert text.startswith(LEGEND)
+    head, _, *found = rows(text)
+    assert [head, *found] == [
+        ["data", "a beats b"],
+        ["one", "+2.0 ± 1.0 (6/0/0, p .031) **holds**"],
+        ["two", "+0.0 ± 1.0 (1/0/1)"],
+    ]
+    assert claims_table([]) == ""
 
 
 def test_markdown():

@@ -1,16 +1,16 @@
 import pytest
 import torch
 
-from benchmarks.experiments.self_supervised import nearest_neighbor
-from benchmarks.experiments.self_supervised.nearest_neighbor import (
+from benchmarks.experiments.self_supervised.frozen import (
     nearest_neighbor_accuracy,
     nearest_neighbors,
+    probes,
+    without_network,
 )
+from benchmarks.experiments.self_supervised.set_table import SetTable
 
 
-@pytest.mark.parametrize("distances", [1, 100, 1 << 24])
-def test_nearest_neighbors_in_chunks_of_any_size(monkeypatch, distances):
-    monkeypatch.setattr(nearest_neighbor, "_DISTANCES", distances)
+def test_nearest_neighbors():
     generator = torch.Generator().manual_seed(0)
     queries = torch.randn(17, 3, generator=generator)
     points = torch.randn(29, 3, generator=generator)
@@ -23,12 +23,7 @@ def test_nearest_neighbors_in_chunks_of_any_size(monkeypatch, distances):
 
 def test_nearest_neighbors_is_exact_far_from_the_origin():
     points = 4096 + torch.tensor([[0.0, 0.0], [1 / 1024, 0.0], [1 / 512, 0.0]])
-    assert nearest_neighbors(points, points.repeat(20, 1)).tolist() == [0, 1, 2]
-
-
-def test_nearest_neighbors_takes_the_first_of_a_tie():
-    points = torch.tensor([[1.0], [-1.0], [1.0]])
-    assert nearest_neighbors(torch.zeros(1, 1), points).tolist() == [0]
+    assert nearest_neighbors(points, points).tolist() == [0, 1, 2]
 
 
 def test_accuracy():
@@ -46,3 +41,23 @@ def test_accuracy_of_a_diverged_model():
     assert accuracy == pytest.approx(1 / 3)
     none = torch.full_like(points, float("nan"))
     assert nearest_neighbor_accuracy(queries, wanted, none, labels) == 0
+
+
+def test_vectors_without_a_network():
+    x = torch.tensor([[0.0, 0.0], [2.0, 4.0], [1.0, 1.0]])
+    sets = SetTable(x, torch.tensor([0, 2, 3]), torch.tensor([0, 1]))
+    mean, other, _ = without_network("mean_of_elements", sets, sets, 1, 1)
+    assert mean.tolist() == other.tolist() == [[1, 2], [1, 1]]
+    assert without_network("size", sets, sets, 1, 1)[0].tolist() == [[2], [1]]
+    sliced, _, seconds = without_network("sliced", sets, sets, 4, 8)
+    assert sliced.shape == (2, 32)
+    assert seconds > 0
+
+
+def test_classifiers_learn_from_vectors():
+    generator = torch.Generator().manual_seed(0)
+    y = torch.arange(200) % 2
+    x = torch.randn(200, 3, generator=generator) + 8 * y[:, None]
+    found = probes(x, y, x, y)
+    assert found == {"logistic": 1.0, "perceptron": 1.0}
+    assert probes(x, 1 - y, x, y) == {"logistic": 0.0, "perceptron": 0.0}
