@@ -1,4 +1,4 @@
-"""Records of the graph benchmark as a frame, and how scores are compared and shown."""
+"""Which runs of the graph benchmark are compared, and how scores are shown."""
 
 from collections.abc import Callable, Iterable
 from statistics import mean, stdev
@@ -10,13 +10,24 @@ from benchmarks.engine.pages import protocols
 from benchmarks.engine.records import Record, frame
 from benchmarks.experiments.graphs.data import METRICS
 from benchmarks.experiments.graphs.run import Run
-from benchmarks.readouts import in_order
+from benchmarks.readouts import in_order, label
 
 METRIC_LABELS = {"accuracy": "accuracy, %", "rocauc": "ROC-AUC, %", "rmse": "RMSE"}
-AXES = ("dataset", "readout", "seed")
-#: If a grid has several values, the one that is best on the validation part is taken,
-#: for each readout and seed.
+AXES = ("dataset", "readout", "seed", "extremes")
+#: Of several values, the one that is best on validation parts is taken, for each data
+#: set and readout.
 HYPER_PARAMETERS = ("learning_rate", "dropout", "points")
+PLAIN = " without extremes"
+
+
+def of_tests(records: list[Record], **settings: object) -> list[Record]:
+    """Those that were tested, and have the settings."""
+    wanted = {"evaluate": "test", **settings}
+    return [
+        record
+        for record in records
+        if all(record["config"].get(k, False) == v for k, v in wanted.items())
+    ]
 
 
 def largest_protocols(records: list[Record], more_axes: Iterable[str]) -> pd.DataFrame:
@@ -27,61 +38,71 @@ def largest_protocols(records: list[Record], more_axes: Iterable[str]) -> pd.Dat
         if own:
             chosen += protocols(own, (*AXES, *more_axes))[0][1]
     table = fill_added(frame(chosen), Run)
-    table["id"] = [record["id"] for record in chosen]
+    if not table.empty:
+        plain = table["extremes"].eq(False).map({True: PLAIN, False: ""})
+        table["contender"] = table["readout"] + plain
+        table["good"] = table["valid"] * table["dataset"].map(sign)
     return table
 
 
-def tested(records: list[Record]) -> list[Record]:
-    return [r for r in records if r["config"]["evaluate"] == "test"]
-
-
-def comparable(records: list[Record]) -> tuple[pd.DataFrame, int]:
-    """A run for each data set, readout and seed, where all readouts have that seed;
-    and how many records follow another protocol.
-
-    Readouts tried on few data sets are left out: they would keep all others out.
-    """
+def comparable(records: list[Record]) -> pd.DataFrame:
+    """A run for each data set, contender and seed, where all contenders of the data set
+    have that seed; those with less than half of the seeds are left out."""
     table = largest_protocols(records, HYPER_PARAMETERS)
-    left_out = len(records) - len(table)
     if table.empty:
-        return table, left_out
-    signs = table["dataset"].map(sign)
-    table = table.assign(valid_sign=-signs * table["valid"])
-    table = table.sort_values(["valid_sign", "id"], kind="stable")
-    table = table.drop_duplicates(list(AXES))
-    counts = table.groupby("readout")["dataset"].nunique()
-    names = set(counts.index[2 * counts >= counts.max()])
-    table = table[table["readout"].isin(names)]
-    complete = table.groupby(["dataset", "seed"])["readout"].transform("nunique")
-    return table[complete == len(names)], left_out
+        return table
+    cells = table.groupby(["dataset", "contender"], sort=False)
+    table = pd.concat([_best(runs) for _, runs in cells])
+    counts = table.groupby(["dataset", "contender"])["seed"].transform("nunique")
+    table = table[2 * counts >= counts.groupby(table["dataset"]).transform("max")]
+    names = table.groupby("dataset")["contender"].transform("nunique")
+    complete = table.groupby(["dataset", "seed"])["contender"].transform("nunique")
+    return table[(complete == names) & (names > 1)]
+
+
+def _best(runs: pd.DataFrame) -> pd.DataFrame:
+    """The runs with the settings whose mean validation score is best, over the seeds
+    that were run with all of them."""
+    keys = list(HYPER_PARAMETERS)
+    scores = runs.pivot_table(index="seed", columns=keys, values="good")
+    return runs[runs[keys].apply(tuple, axis=1) == scores.dropna().mean().idxmax()]
 
 
 def sign(dataset: str) -> int:
     return -1 if METRICS[dataset] == "rmse" else 1
 
 
+def name(contender: str) -> str:
+    """In tables and figures."""
+    readout = contender.removesuffix(PLAIN)
+    return label(readout) + contender.removeprefix(readout)
+
+
+def ordered(contenders: Iterable[str]) -> list[str]:
+    order = in_order({c.removesuffix(PLAIN) for c in contenders})
+    return sorted(contenders, key=lambda c: (order.index(c.removesuffix(PLAIN)), c))
+
+
 def wide(
     table: pd.DataFrame, metric: str, how: Callable[[str, pd.Series], object]
 ) -> pd.DataFrame:
-    """``how(dataset, values)``, a row per data set and a column per readout."""
+    """``how(dataset, values)``, a row per data set and a column per contender."""
     found = {
-        (dataset, readout): how(dataset, runs[metric])
-        for (dataset, readout), runs in table.groupby(["dataset", "readout"])
+        (dataset, contender): how(dataset, runs[metric])
+        for (dataset, contender), runs in table.groupby(["dataset", "contender"])
     }
-    datasets = [name for name in METRICS if name in set(table["dataset"])]
-    return pd.Series(found).unstack().loc[datasets, in_order(set(table["readout"]))]
+    datasets = [dataset for dataset in METRICS if dataset in set(table["dataset"])]
+    return pd.Series(found).unstack().loc[datasets, ordered(set(table["contender"]))]
 
 
 def goodness(dataset: str, values: Iterable[float]) -> float:
     """The mean score, as it is printed, so that what looks equal shares a rank."""
-    if METRICS[dataset] == "rmse":
-        return -round(mean(values), 3)
-    return round(mean(values), 4)
+    return sign(dataset) * round(mean(values), 3 if sign(dataset) < 0 else 4)
 
 
 def score(dataset: str, values: Iterable[float]) -> str:
     values = list(values)
-    scale, digits = (1, 3) if METRICS[dataset] == "rmse" else (100, 2)
+    scale, digits = (1, 3) if sign(dataset) < 0 else (100, 2)
     text = f"{scale * mean(values):.{digits}f}"
     if len(values) > 1:
         text += f" ± {scale * stdev(values):.{digits}f}"

@@ -1,17 +1,11 @@
-"""The table of settings that were tried on validation parts of graphs."""
+"""Settings that were tried on validation parts of graphs, and what each changes."""
 
 import pandas as pd
 
 from benchmarks.engine.pages import commits
 from benchmarks.engine.records import Record
-from benchmarks.engine.tables import markdown
-from benchmarks.experiments.graphs.cells import (
-    average_ranks,
-    goodness,
-    largest_protocols,
-    score,
-    title,
-)
+from benchmarks.engine.tables import difference, markdown
+from benchmarks.experiments.graphs.cells import largest_protocols, score, title
 from benchmarks.experiments.graphs.data import METRICS
 
 #: What a row of the table is.
@@ -19,35 +13,49 @@ SETTINGS = ["readout", "slicer", "points", "dropout", "extremes"]
 
 
 def trials(records: list[Record]) -> str:
-    """A row for each setting, on the seeds that all settings of a data set have."""
+    """A row for each setting, and a row for each change of one setting alone."""
     table = largest_protocols(records, SETTINGS)
     varied = ["readout", *(s for s in SETTINGS[1:] if table[s].nunique() > 1)]
+    table = table.drop_duplicates(["dataset", *varied, "seed"])
     table[varied] = table[varied].astype(str)
-    kept = pd.concat([_common(runs, varied) for _, runs in table.groupby("dataset")])
-    seeds = ", ".join(map(str, sorted(kept["seed"].unique())))
-    origin = (
-        f"{len(records)} trials, commit {commits(records)}; seeds or folds {seeds}, "
-        f"which no result is made of. Scores of the best epoch on validation parts, "
-        f"mean ± standard deviation; the test parts of these folds were not looked at. "
-        f"Ranks are over the data sets that have all settings."
+    datasets = [name for name in METRICS if name in set(table["dataset"])]
+    texts = {
+        key: score(key[0], runs["valid"])
+        for key, runs in table.groupby(["dataset", *varied], sort=False)
+    }
+    shown = pd.Series(texts).unstack(0)[datasets].rename(columns=title)
+    seeds = ", ".join(map(str, sorted(table["seed"].unique())))
+    return "\n\n".join(
+        [
+            f"{len(records)} trials, commit {commits(records)}. Scores of the best "
+            f"epoch on validation parts, mean ± standard deviation over seeds or folds "
+            f"{seeds}, which no result is made of; no test part was looked at.",
+            markdown(shown.rename_axis(varied).reset_index()),
+            *_changes(table, varied, datasets),
+        ]
     )
-    if kept.empty:
-        return f"{origin}\n\nNo data set has been run with several settings yet."
-    texts, values = {}, {}
-    for (*setting, dataset), runs in kept.groupby([*varied, "dataset"], sort=False):
-        texts[(*setting, dataset)] = score(dataset, runs["valid"])
-        values[(*setting, dataset)] = goodness(dataset, runs["valid"])
-    datasets = [name for name in METRICS if name in set(kept["dataset"])]
-    shown = pd.Series(texts).unstack()[datasets].rename(columns=title)
-    ranks = average_ranks(pd.Series(values).unstack().dropna(axis=1).T)
-    shown["average rank"] = ranks.map("{:.2f}".format)
-    shown = shown.loc[ranks.sort_values(kind="stable").index]
-    return f"{origin}\n\n{markdown(shown.rename_axis(varied).reset_index())}"
 
 
-def _common(runs: pd.DataFrame, settings: list[str]) -> pd.DataFrame:
-    """The seeds that all settings of the data set have, if these are several."""
-    runs = runs.drop_duplicates([*settings, "seed"])
-    num_settings = len(runs.drop_duplicates(settings))
-    counts = runs.groupby("seed")["id"].transform("size")
-    return runs[(counts == num_settings) & (num_settings > 1)]
+def _changes(table: pd.DataFrame, varied: list[str], datasets: list[str]) -> list[str]:
+    """Trials paired with those that differ from them in one setting."""
+    table = table.assign(family=table["readout"].str.replace(r"\d", "", regex=True))
+    rows = {}
+    for setting in varied:
+        rest = ["seed", *(s for s in varied if s != setting), "family"]
+        for (family, dataset), runs in table.groupby(["family", "dataset"]):
+            scores = runs.pivot(index=rest, columns=setting, values="good")
+            values = sorted(scores, key=lambda v: (len(v), v))
+            for value in values[1:]:
+                found = difference(scores[value], scores[values[0]])
+                if found and found.better + found.equal + found.worse > 2:
+                    change = f"{setting} {value}, not {values[0]}"
+                    rows.setdefault((family, change), {})[dataset] = str(found)
+    if not rows:
+        return []
+    shown = pd.DataFrame(rows).T.reindex(columns=datasets)
+    return [
+        "What a single setting changes, in points (RMSE in hundredths): the mean over "
+        "trials that differ in nothing else ± half of its 95 % interval (trials better "
+        "/ equal / worse):",
+        markdown(shown.rename_axis(["readout", "change"]).reset_index()),
+    ]

@@ -12,11 +12,8 @@ from benchmarks.experiments.graphs import data as graph_data
 from benchmarks.experiments.graphs import run as graphs
 from benchmarks.experiments.graphs.data import METRICS, TU
 from benchmarks.experiments.graphs.graph_table import GraphTable
-from benchmarks.experiments.graphs.report import claims
-from benchmarks.experiments.graphs.report import part as report
 from benchmarks.experiments.graphs.run import Run, execute
 from benchmarks.readouts import MAX_ATTENDED, READOUTS, SLICERS, Shape
-from tests.benchmarks.markdown import rows
 
 TINY = Run(dataset="MUTAG", epochs=2, hidden=8, layers=2, points=4, batch_size=16)
 NUM_GRAPHS, NUM_CLASSES = 60, 2
@@ -234,105 +231,11 @@ def test_presets_have_every_data_set_and_readout():
     assert tens == set(TU) - {"NCI1", "DD", "REDDIT-BINARY"}
 
 
-def record(dataset, readout, seed, test, valid=0.5, seconds=1.0, **settings):
-    run = Run(seed=seed, dataset=dataset, readout=readout, **settings)
-    return {
-        "id": "0",
-        "config": dict(vars(run)),
-        "seed": seed,
-        "metrics": {
-            "test": test,
-            "valid": valid,
-            "train_loss": 1 - test,
-            "epoch_seconds": seconds,
-        },
-        "parameters": 1234,
-        "commit": "abc",
-    }
-
-
-def test_report(tmp_path):
-    records = [
-        record("MUTAG", "mean", 0, 0.7),
-        record("MUTAG", "mean", 1, 0.8),
-        record("MUTAG", "gswe_linear", 0, 0.8, seconds=2.0),
-        record("MUTAG", "gswe_linear", 1, 0.9, seconds=2.0),
-        record("MUTAG", "gswe_linear", 2, 0.1),  # mean has no such fold yet
-        record("ogbg-molesol", "mean", 0, 1.25, seconds=3.0),
-        record("ogbg-molesol", "gswe_linear", 0, 1.5, seconds=1.5),
-        record("DD", "mean", 0, 0.6),  # the other readout is missing
-        record("MUTAG", "mean", 0, 0.99, epochs=1),  # another protocol
-        record("PTC_MR", "mean", 0, 0.99, evaluate="validation"),  # a trial
-        record("MUTAG", "max", 0, 0.95),  # on one data set of three only
-    ]
-    text = report("graphs", records, tmp_path)
-    table = rows(text)
-    assert ["MUTAG (accuracy, %)", "75.00 ± 7.07", "**85.00 ± 7.07**"] in table
-    # A lower error is better.
-    assert ["ogbg-molesol (RMSE)", "**1.250**", "1.500"] in table
-    # On par by validation, and by a training loss that falls where the score rises.
-    assert ["GSWE, linear", "1.50", "1.50", "1.00", "1,234", "1.00x"] in table
-    assert ["MUTAG", "1", "2"] in table  # seconds
-    assert ["average rank of GSWE, linear", "< 1.50 (mean)", "1.50", "**no**"] in table
-    assert ["epoch of GSWE, linear", "<= 1.15x of mean", "1.00x", "yes"] in table
-    assert "1 of them follow another protocol" in text
-    assert not any(row[:1] == ["DD"] for row in table)
-    assert "99.0" not in text
-    assert "95.0" not in text
-    assert "(graphs.png)" in text
-    assert (tmp_path / "graphs.png").stat().st_size > 1000
-
-
-def test_hyper_parameters_are_chosen_by_validation(tmp_path):
-    records = [
-        record("MUTAG", "mean", 0, 0.6, valid=0.9, learning_rate=0.01),
-        record("MUTAG", "mean", 0, 0.8, valid=0.7, learning_rate=0.001),
-        record("ogbg-molesol", "mean", 0, 2.0, valid=1.0, learning_rate=0.01),
-        record("ogbg-molesol", "mean", 0, 1.0, valid=1.5, learning_rate=0.001),
-    ]
-    table = rows(report("graphs", records, tmp_path))
-    assert ["MUTAG (accuracy, %)", "**60.00**"] in table
-    assert ["ogbg-molesol (RMSE)", "**2.000**"] in table
-
-
-def test_report_before_anything_can_be_compared(tmp_path):
-    records = [record("MUTAG", "mean", 0, 0.6), record("DD", "max", 0, 0.6)]
-    for some in (records, []):
-        text = report("graphs", some, tmp_path)
-        assert "No data set has been run with every readout" in text
-
-
 def test_trials_look_at_validation_parts_only():
     run = replace(TINY, evaluate="validation")
     metrics = execute(run, CONTEXT).metrics
     assert "test" not in metrics
     assert metrics["valid"] == execute(TINY, CONTEXT).metrics["valid"]
-
-
-def test_report_of_trials(tmp_path):
-    trial = {"evaluate": "validation"}
-    records = [
-        record("MUTAG", "mean", 10, 0.1, valid=0.7, **trial),
-        record("MUTAG", "mean", 11, 0.1, valid=0.9, **trial),
-        record("ogbg-molesol", "mean", 10, 0.1, valid=1.0, **trial),
-        record("MUTAG", "gswe_linear", 10, 0.1, valid=0.9, **trial),
-        record("MUTAG", "gswe_linear", 11, 0.1, valid=0.9, **trial),
-        record("ogbg-molesol", "gswe_linear", 10, 0.1, valid=0.5, **trial),
-        record("MUTAG", "gswe_linear", 12, 0.1, valid=0.1, **trial),  # mean has none
-        record("DD", "mean", 10, 0.1, valid=0.2, **trial),
-        record("MUTAG", "mean", 10, 0.1, valid=0.3, epochs=1, **trial),
-    ]
-    table = rows(report("graphs_start", records, tmp_path))
-    assert ["gswe_linear", "90.00 ± 0.00", "0.500", "1.00"] in table
-    assert ["mean", "80.00 ± 14.14", "1.000", "2.00"] in table
-    assert not list(tmp_path.iterdir())
-    # What varies is shown; a setting that a data set lacks is left blank.
-    more = record("MUTAG", "gswe_heads1", 10, 0.1, valid=0.5, extremes=False, **trial)
-    records = [r for r in records if r["config"]["seed"] == 10] + [more]
-    table = rows(report("graphs_start", records, tmp_path))
-    assert ["gswe_heads1", "False", "50.00", "", "3.00"] in table
-    text = report("graphs_start", [records[0]], tmp_path)
-    assert "No data set has been run with several settings yet" in text
 
 
 @pytest.mark.parametrize("slicer", SLICERS)
@@ -344,29 +247,6 @@ def test_slicers_of_gswe(slicer):
     )
     # Others have none: one run stands for all.
     assert replace(run, readout="max").canonical().slicer == Run.slicer
-
-
-def test_claims_compare_the_gswe_that_is_best_on_validation_parts():
-    found = []
-    for seed in range(3):
-        found += [
-            record("MUTAG", "mean", seed, 0.7 + 0.01 * seed),
-            record("MUTAG", "gswe_linear", seed, 0.8, valid=0.9),
-            record("MUTAG", "gswe_linear_size", seed, 0.99, valid=0.1),
-            record("ogbg-molesol", "mean", seed, 1.0),
-            record("ogbg-molesol", "gswe_linear", seed, 1.5, valid=0.4),
-            record("ogbg-molesol", "gswe_linear_size", seed, 0.1, valid=0.9),
-        ]
-    effects = {
-        claim.data.split()[0]: (str(claim.effect), claim.effect.verdict())
-        for claim in claims({"graphs": found})
-        if claim.text == "GSWE, linear, beats mean pooling"
-    }
-    assert effects == {
-        "MUTAG": ("+9.0 ± 2.5 (3/0/0)", "holds"),
-        "ogbg-molesol": ("-50.0 ± 0.0 (0/0/3)", "fails"),
-    }
-    assert claims({}) == []
 
 
 def test_size_and_width_for_any_readout():

@@ -1,0 +1,138 @@
+import pandas as pd
+
+from benchmarks.experiments.graphs.cells import average_ranks
+from benchmarks.experiments.graphs.report import message
+from benchmarks.experiments.graphs.report import part as report
+from benchmarks.experiments.graphs.run import Run
+from tests.benchmarks.markdown import rows
+
+
+def record(dataset, readout, seed, test, valid=0.5, seconds=1.0, **settings):
+    run = Run(seed=seed, dataset=dataset, readout=readout, **settings)
+    metrics = {"test": test, "valid": valid, "epoch_seconds": seconds}
+    if run.evaluate == "validation":
+        del metrics["test"]
+    return {
+        "id": run.identifier(),
+        "config": run.settings(),
+        "seed": seed,
+        "metrics": metrics,
+        "parameters": 1234,
+        "commit": "abc",
+    }
+
+
+def comparison() -> list[dict]:
+    """Four heads far ahead on ENZYMES, not so on molesol."""
+    tests = {
+        ("ENZYMES", "mean"): (0.6, 0.5),
+        ("ENZYMES", "sum"): (0.5, 0.4),
+        ("ENZYMES", "max"): (0.55, 0.6),  # the best of the plain ones on validation
+        ("ENZYMES", "quantile"): (0.99, 0.1),
+        ("ENZYMES", "gswe_heads1"): (0.6, 0.5),
+        ("ENZYMES", "gswe_heads4"): (0.8, 0.5),
+        ("ogbg-molesol", "mean"): (1.0, 1.0),
+        ("ogbg-molesol", "sum"): (0.8, 0.8),  # a lower error is better
+        ("ogbg-molesol", "max"): (1.2, 1.2),
+        ("ogbg-molesol", "quantile"): (1.1, 1.1),
+        ("ogbg-molesol", "gswe_heads1"): (1.0, 1.0),
+        ("ogbg-molesol", "gswe_heads4"): (1.0, 1.0),
+    }
+    found = []
+    for (dataset, readout), (test, valid) in tests.items():
+        for seed in range(4):
+            noise = 0.001 * (seed * len(readout) % 3)
+            found.append(
+                record(dataset, readout, seed, test + noise, valid, with_size=True)
+            )
+    return found
+
+
+def test_message_and_differences(tmp_path):
+    records = comparison()
+    text = message({"readouts": records})
+    first = text.splitlines()[0]
+    assert first == (
+        "**GSWE, 4 heads: significantly ahead of mean on 1 of 2 data sets (ENZYMES), "
+        "behind on 0; ahead of best of mean, sum, max on 1 of 2 data sets (ENZYMES), "
+        "behind on 1 (ogbg-molesol); ahead of best rival on 1 of 2 data sets "
+        "(ENZYMES), behind on 1 (ogbg-molesol).**"
+    )
+    # The rival is chosen by validation, and RMSE counts down.
+    cells = next(row for row in rows(text) if row[0] == "ogbg-molesol")
+    assert cells[3] == "**-0.201 ± 0.002 (sum)**"
+    assert message({"graphs": records}) == message({}) == ""
+    page = report("readouts", records, tmp_path)
+    assert (tmp_path / "readouts.png").stat().st_size > 1000
+    assert ["ENZYMES (accuracy, %)", "59.60", "60.08 ± 0.10", "50.00 ± 0.00"] in rows(
+        page
+    )
+
+
+def test_rates_and_extremes_are_chosen_by_validation(tmp_path):
+    found = []
+    for seed in range(3):
+        found += [
+            record("ENZYMES", "max", seed, 0.5),
+            record("ENZYMES", "mean", seed, 0.6, 0.9, learning_rate=0.01),
+        ]
+    # Two of three seeds have the other rate, which is worse on validation parts.
+    for seed in range(2):
+        found.append(record("ENZYMES", "mean", seed, 0.8, 0.7, learning_rate=0.001))
+    table = rows(report("graphs", found, tmp_path))
+    assert ["ENZYMES (accuracy, %)", "**60.00 ± 0.00**", "50.00 ± 0.00"] in table
+    records = [r for r in comparison() if r["config"]["dataset"] == "ENZYMES"]
+    for seed in range(4):
+        settings = {"with_size": True, "extremes": False}
+        records.append(record("ENZYMES", "gswe_heads4", seed, 0.1, 0.9, **settings))
+    text = message({"readouts": records})
+    assert text.startswith("**GSWE, 4 heads without extremes: significantly ahead of ")
+
+
+def test_scores_and_ranks(tmp_path):
+    records = [
+        record("MUTAG", "mean", 0, 0.7),
+        record("MUTAG", "mean", 1, 0.8),
+        record("MUTAG", "gswe_linear", 0, 0.8, seconds=2.0),
+        record("MUTAG", "gswe_linear", 1, 0.9, seconds=2.0),
+        record("MUTAG", "gswe_linear", 2, 0.1),  # mean has no such fold yet
+        record("ogbg-molesol", "mean", 0, 1.25, seconds=3.0),
+        record("ogbg-molesol", "gswe_linear", 0, 1.5, seconds=1.5),
+        record("ogbg-molesol", "max", 0, 9.0),  # has no rank: MUTAG lacks it
+        record("DD", "mean", 0, 0.6),  # nothing to compare with
+        record("MUTAG", "mean", 0, 0.99, epochs=1),  # another protocol
+        record("PTC_MR", "mean", 0, 0.99, evaluate="validation"),  # a trial
+    ]
+    text = report("graphs", records, tmp_path)
+    table = rows(text)
+    assert ["MUTAG (accuracy, %)", "75.00 ± 7.07", "", "**85.00 ± 7.07**"] in table
+    assert ["ogbg-molesol (RMSE)", "**1.250**", "9.000", "1.500"] in table
+    assert ["GSWE, linear", "1.50", "1.50", "1,234", "1.00x"] in table
+    assert not any(row[0] == "DD" for row in table)
+    assert "99.0" not in text
+    for some in (records[8:9], []):
+        text = report("graphs", some, tmp_path)
+        assert "No data set has been run with several readouts" in text
+
+
+def test_trials(tmp_path):
+    found = []
+    for seed in (10, 11, 12):
+        for points, valid in ((8, 0.5), (16, 0.7)):
+            settings = {"evaluate": "validation", "points": points}
+            found += [
+                record("ENZYMES", "gswe_heads1", seed, 0.0, valid, **settings),
+                record("ogbg-molesol", "gswe_heads1", seed, 0.0, valid, **settings),
+            ]
+    table = rows(report("heads_start", found, tmp_path))
+    assert ["gswe_heads1", "16", "70.00 ± 0.00", "0.700 ± 0.000"] in table
+    change = ["gswe_heads", "points 16, not 8"]
+    assert [*change, "+20.0 ± 0.0 (3/0/0)", "-20.0 ± 0.0 (0/0/3)"] in table
+    assert not list(tmp_path.iterdir())
+
+
+def test_average_ranks():
+    scores = pd.DataFrame({"a": [0.9, 0.5], "b": [0.8, 0.7], "c": [0.1, 0.5]})
+    assert average_ranks(scores).to_dict() == {"a": 1.75, "b": 1.5, "c": 2.75}
+    scores.loc[1, "b"] = float("nan")  # diverged
+    assert average_ranks(scores).to_dict() == {"a": 1.25, "b": 2.5, "c": 2.25}
