@@ -18,7 +18,8 @@ RESULTS, QUICK_RESULTS = Path(__file__).parents[1] / "results", Path("results-qu
 class Options:
     """Times readouts against each other and against the floor below them, and measures
     their memory. A part that is measured replaces what is on file of it. The parts:
-    shapes, one_thread, skewed, small, growth, memory, gin, neighbourhoods, documents.
+    shapes, one_thread, skewed, small, growth, memory, gin, neighbourhoods, documents,
+    sets.
     """
 
     only: str | None = option(None, "parts, with commas between")

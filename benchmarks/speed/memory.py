@@ -38,13 +38,13 @@ def _measure(shape: Shape, name: str, threads: int, seed: int) -> dict[str, int]
     batch = make_batch(shape, seed)
     call = prepare(contender, readout, batch, train=True)
     CLEAR.write_text("5")  # the peak starts from here
-    before = _status("VmRSS")
+    before = status("VmRSS")
     result = call()
-    peak = _status("VmHWM") - before
+    peak = status("VmHWM") - before
     del result
     return {"peak_bytes": peak, "slice_bytes": batch.x.nbytes}
 
 
-def _status(field: str) -> int:
+def status(field: str) -> int:
     fields = dict(line.split(":", 1) for line in STATUS.read_text().splitlines())
     return 1024 * int(fields[field].split()[0])

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.speed import documents, gin, neighbourhoods
+from benchmarks.speed import documents, gin, neighbourhoods, sets
 from benchmarks.speed.contenders import CONTENDERS
 from benchmarks.speed.memory import peak_memory
 from benchmarks.speed.shapes import GROWTH, SIX, SKEWED, SMALL, Shape
@@ -81,6 +81,8 @@ class Part:
     on_device: bool = False
     #: Where it has its own number.
     threads: int | None = None
+    #: From records to the page, where they are no table of contenders and cases.
+    render: Callable[[list[Record]], str] | None = None
 
 
 _SHAPE = "Columns are graphs, mean nodes, slices and points."
@@ -141,5 +143,12 @@ PARTS = {
         "The paper's network on amazon with 64 points.",
         lambda s: documents.measure(s.data / "text", s.rounds(24), s.seed),
         baseline="padded_batches",
+    ),
+    "sets": Part(
+        "Sets to vectors",
+        "`gswe_pyg.sets.SetEmbedder`, which trains nothing.",
+        lambda s: sets.measure(s.data, s.quick, s.seed),
+        baseline=None,
+        render=sets.render,
     ),
 }

@@ -57,6 +57,9 @@ def render(results: Results, path: Path) -> str:
         if chosen.empty:
             continue
         sections.append(f"## {part.title}\n\n{part.about}")
+        if part.render is not None:
+            sections.append(part.render(results[name]["records"]))
+            continue
         if name == "growth":
             chosen = records[records["part"] == "steps"]
         for mode in MODES:
