@@ -1,8 +1,7 @@
 """Segment quantiles in plain PyTorch, for every device and dtype.
 
-Graphs are grouped by the power of two above their size and sorted as dense batches, so
-that padding at most doubles the elements. Batches are cut to a budget, over graphs
-first and over slices where one graph alone exceeds it.
+Values are sorted in dense batches of sets of similar size, as integers of the same
+order, their *keys*: this is faster, and leaves room for padding behind NaN.
 """
 
 from collections.abc import Iterator
@@ -12,91 +11,47 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gswe_pyg.ops.buckets import Bucket, cut, make_buckets
 from gswe_pyg.ops.plan import Plan, Reads
 from gswe_pyg.ops.weighted import HAS_WINDOWS, WeightedReads, scale_masses
 
-# Bytes of all that is held for a dense batch at once.
-_BUDGET = 1 << 28
-
-
-class _Bucket(NamedTuple):
-    """Graphs of similar size, and some of their slices."""
-
-    graphs: Tensor  # [b]
-    slices: slice
-    index: Tensor  # [b, P], rows of the input; anything where mask is False
-    mask: Tensor  # [b, P]
-    rows: np.ndarray  # [b], of the terms
-
-
-class _DenseTerms(NamedTuple):
-    """The terms of the graphs of a bucket, [b, T] each: ``weight`` times the sorted
-    value ``column`` is added to point ``point``. Two for each point in a row, unless
-    there may be more."""
-
-    column: Tensor
-    point: Tensor
-    weight: Tensor
+_KEY_DTYPES = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def quantile(
     src: Tensor, ptr: Tensor, reads: Reads, with_order: bool
 ) -> tuple[Tensor, Tensor]:
     """The points ``[B, L, R]``, and the sorting permutation ``[N, L]`` if wanted."""
-    plan = _plan(ptr, reads)
-    out = src.new_zeros(plan.num_sets, src.shape[1], reads.num_reads)
-    order = src.new_empty(src.shape if with_order else (0,), dtype=torch.int32)
-    for bucket in _buckets(plan, src):
-        values, position = _sort(src[bucket.index, bucket.slices], bucket)
-        out[bucket.graphs, bucket.slices] = _interpolate(values, bucket, plan)
-        if with_order:
-            order[bucket.index[bucket.mask], bucket.slices] = position.mT[
-                bucket.mask
-            ].to(torch.int32)
-    return out, order
+    plan = Plan(ptr.cpu().numpy(), reads)
+    values, order = _sort(src, plan, with_order)
+    return _interpolate(values, plan), order
 
 
 def apply(src: Tensor, order: Tensor, ptr: Tensor, reads: Reads) -> Tensor:
     """Interpolates the values of ``src`` in a given order instead of a sorted one."""
-    plan = _plan(ptr, reads)
-    out = src.new_zeros(plan.num_sets, src.shape[1], reads.num_reads)
-    for bucket in _buckets(plan, src):
-        position = order[bucket.index, bucket.slices].mT.long()
-        position = position.where(bucket.mask[:, None], 0)
-        values = src[bucket.index, bucket.slices].mT.gather(-1, position)
-        out[bucket.graphs, bucket.slices] = _interpolate(values, bucket, plan)
-    return out
+    plan = Plan(ptr.cpu().numpy(), reads)
+    return _interpolate(src.gather(0, _elements(order, plan)), plan)
 
 
 def adjoint(grad: Tensor, order: Tensor, ptr: Tensor, reads: Reads) -> Tensor:
     """The transpose of :func:`apply`: from ``[B, L, R]`` to ``[N, L]``."""
-    plan = _plan(ptr, reads)
-    out = grad.new_empty(order.shape)
-    for bucket in _buckets(plan, order):
-        points = _accurate(grad[bucket.graphs, bucket.slices])
-        terms = _dense_terms(bucket, plan, points)
-        picked = points.gather(-1, _over_slices(terms.point, points))
-        picked = picked * terms.weight[:, None]
-        shape = (*points.shape[:2], bucket.mask.shape[1])
-        sorted_grad = picked.new_zeros(shape).scatter_add_(
-            -1, _over_slices(terms.column, points), picked
-        )
-        position = order[bucket.index, bucket.slices].mT.long()
-        # Padding goes nowhere: each padded column keeps its own place.
-        own = torch.arange(shape[-1], device=grad.device)
-        position = position.where(bucket.mask[:, None], own)
-        values = _unsort(sorted_grad, position).mT[bucket.mask]
-        out[bucket.index[bucket.mask], bucket.slices] = values.to(grad.dtype)
-    return out
+    plan = Plan(ptr.cpu().numpy(), reads)
+    dtype = torch.promote_types(grad.dtype, torch.float32)
+    sums = order.new_zeros(order.shape, dtype=dtype)
+    for terms in _terms(plan, dtype, order):
+        points = grad[terms.sets, terms.slices].to(dtype).mT.flatten(0, 1)
+        picked = points.index_select(0, terms.point).mul_(terms.weight)
+        _add_rows(picked, terms.row, sums[:, terms.slices])
+    out = torch.empty_like(sums).scatter_(0, _elements(order, plan), sums)
+    return out.to(grad.dtype)
 
 
 def weighted_quantile(src: Tensor, ptr: Tensor, weight: Tensor, reads: Reads) -> Tensor:
     """As :func:`quantile`, with a mass for each element."""
-    plan = _plan(ptr, reads)
-    out = src.new_zeros(plan.num_sets, src.shape[1], reads.num_reads)
-    for bucket in _buckets(plan, src, weighted=True):
+    out = _new_points(src, ptr, reads)
+    for bucket in _weighted_buckets(ptr, src, reads):
         weighted, _, _ = _weighted_reads(src, weight, bucket, reads)
-        out[bucket.graphs, bucket.slices] = weighted.points().to(src.dtype)
+        _write_points(weighted.points(), bucket, out)
     return out
 
 
@@ -108,18 +63,16 @@ def weighted_adjoint(
     The sort is done once more: with masses, what would have to be kept of it is several
     times the size of its input.
     """
-    plan = _plan(ptr, reads)
-    grad_src, grad_weight = torch.zeros_like(src), torch.zeros_like(weight)
-    for bucket in _buckets(plan, src, weighted=True):
+    grad_src = src.new_zeros(len(src) + 1, src.shape[1])
+    grad_weight = weight.new_zeros(len(src) + 1)
+    for bucket in _weighted_buckets(ptr, src, reads):
         weighted, position, scale = _weighted_reads(src, weight, bucket, reads)
-        points = grad[bucket.graphs, bucket.slices].double()
-        grad_values, grad_mass = weighted.gradients(points)
-        elements = bucket.index[bucket.mask]
-        grad_values = _unsort(grad_values, position).mT[bucket.mask]
-        grad_src[elements, bucket.slices] = grad_values.to(src.dtype)
-        grad_mass = _unsort(grad_mass, position).sum(1) * scale
-        grad_weight[elements] += grad_mass[bucket.mask].to(weight.dtype)
-    return grad_src, grad_weight
+        points = grad[:, bucket.slices].index_select(0, bucket.sets).double()
+        values, mass = (_unsort(x, position) for x in weighted.gradients(points))
+        bucket.write_rows(values.to(src.dtype), grad_src)
+        mass = (mass.sum(1) * scale).to(weight.dtype)
+        grad_weight.index_add_(0, bucket.target, mass.flatten())
+    return grad_src[:-1], grad_weight[:-1]
 
 
 def weighted_tangent(
@@ -131,120 +84,151 @@ def weighted_tangent(
     reads: Reads,
 ) -> Tensor:
     """The transpose of :func:`weighted_adjoint`: how the points change."""
-    plan = _plan(ptr, reads)
-    out = src.new_zeros(plan.num_sets, src.shape[1], reads.num_reads)
-    for bucket in _buckets(plan, src, weighted=True):
+    out = _new_points(src, ptr, reads)
+    for bucket in _weighted_buckets(ptr, src, reads):
         weighted, position, scale = _weighted_reads(src, weight, bucket, reads)
-        values = src_tangent[bucket.index, bucket.slices].mT.double()
-        mass = weight_tangent[bucket.index].where(bucket.mask, 0).double() * scale
+        values = bucket.dense(src_tangent, bucket.index).double()
+        mass = _dense_masses(weight_tangent, bucket) * scale
         mass = mass[:, None].expand(position.shape).gather(-1, position)
         points = weighted.tangents(values.gather(-1, position), mass)
-        out[bucket.graphs, bucket.slices] = points.to(src.dtype)
+        _write_points(points, bucket, out)
     return out
 
 
-def _plan(ptr: Tensor, reads: Reads) -> Plan:
-    return Plan(ptr.cpu().numpy(), reads)
+# Sort #################################################################################
+
+
+def _sort(src: Tensor, plan: Plan, with_order: bool) -> tuple[Tensor, Tensor]:
+    """The values in sorted order, ``[N, L]``, and this order if wanted."""
+    keys = _keys(src)
+    keys = torch.cat([keys, keys.new_full((1, src.shape[1]), _behind_all(src))])
+    sorted_keys = torch.empty_like(keys)
+    order = keys.new_empty(keys.shape if with_order else (0,), dtype=torch.int32)
+    for bucket in make_buckets(plan.ptr, src, lambda width: 48 * width):
+        dense = bucket.dense(keys, bucket.target)
+        # Ties go by place; without an order they are all the same.
+        dense, position = dense.sort(dim=-1, stable=with_order)
+        bucket.write_rows(dense, sorted_keys)
+        if with_order:
+            bucket.write_rows(position.int(), order)
+    return _flip_negative(sorted_keys[:-1]).view(src.dtype), order[:-1]
+
+
+def _keys(values: Tensor) -> Tensor:
+    """Integers in the order of the values: NaN is last, and -0 is 0."""
+    values = (values + 0.0).masked_fill_(values.isnan(), torch.nan)  # of one sign
+    return _flip_negative(values.view(_KEY_DTYPES[values.itemsize]))
+
+
+def _flip_negative(bits: Tensor) -> Tensor:
+    """From sign and magnitude to two's complement, or back."""
+    sign = bits >> (8 * bits.itemsize - 1)
+    return sign.bitwise_and_(torch.iinfo(bits.dtype).max).bitwise_xor_(bits)
+
+
+def _behind_all(values: Tensor) -> int:
+    """The key of padding, which is greater than that of NaN."""
+    return torch.iinfo(_KEY_DTYPES[values.itemsize]).max
+
+
+# Sums #################################################################################
+
+
+class _Terms(NamedTuple):
+    """The terms of some sets in some slices: the sorted value in row ``row``, times
+    ``weight``, is added to point ``point`` of these sets."""
+
+    sets: slice
+    slices: slice
+    row: Tensor  # [T]
+    point: Tensor  # [T]
+    weight: Tensor  # [T, 1]
+
+
+def _terms(plan: Plan, dtype: torch.dtype, like: Tensor) -> Iterator[_Terms]:
+    """All terms, in some parts, for rows like these."""
+    terms, num_reads = plan.terms, plan.reads.num_reads
+    reads = plan.rows[:, None] * num_reads + np.arange(num_reads)
+    counts = np.diff(terms.first)[reads] * (plan.sizes > 0)[:, None]
+    num_terms = counts.sum(1)
+    for sets, slices in cut(32 * num_terms + 16 * num_reads, like.shape[1]):
+        count = counts[sets].reshape(-1)
+        owner = np.repeat(np.arange(sets.start, sets.stop), num_terms[sets])
+        shift = terms.first[reads[sets]].reshape(-1) - (np.cumsum(count) - count)
+        at = np.arange(len(owner)) + np.repeat(shift, count)
+        used = terms.first_used[plan.rows[owner]] + terms.position[at]
+        row = plan.ptr[owner] + terms.used[used]
+        point = np.repeat(np.arange(len(count)), count)
+        # Rounded before it is moved: not every device knows float64.
+        weight = torch.from_numpy(terms.weight[at]).to(dtype)
+        row, point, weight = (
+            torch.as_tensor(x, device=like.device) for x in (row, point, weight)
+        )
+        yield _Terms(sets, slices, row, point, weight[:, None])
+
+
+def _interpolate(values: Tensor, plan: Plan) -> Tensor:
+    """The points of sorted values."""
+    dtype = torch.promote_types(values.dtype, torch.float32)
+    if plan.reads.in_double and values.device.type != "mps":
+        dtype = torch.float64  # sums of many values
+    out = values.new_empty(plan.num_sets, values.shape[1], plan.reads.num_reads)
+    for terms in _terms(plan, dtype, values):
+        picked = values[:, terms.slices].index_select(0, terms.row)
+        points = out[terms.sets, terms.slices].mT
+        sums = picked.new_zeros(points.shape, dtype=dtype)
+        picked = picked.to(dtype).mul_(terms.weight)
+        _add_rows(picked, terms.point, sums.flatten(0, 1))
+        points.copy_(sums)
+    return out
+
+
+def _add_rows(values: Tensor, rows: Tensor, out: Tensor) -> None:
+    out.scatter_add_(0, rows[:, None].expand_as(values), values)
+
+
+def _elements(order: Tensor, plan: Plan) -> Tensor:
+    """The rows that sorted values came from, ``[N, L]``."""
+    start = torch.from_numpy(np.repeat(plan.ptr[:-1], plan.sizes)).to(order.device)
+    return order.long().add_(start[:, None])
+
+
+# Masses ###############################################################################
+
+
+def _new_points(src: Tensor, ptr: Tensor, reads: Reads) -> Tensor:
+    return src.new_zeros(len(ptr) - 1, src.shape[1], reads.num_reads)
+
+
+def _write_points(points: Tensor, bucket: Bucket, out: Tensor) -> None:
+    out[:, bucket.slices].index_copy_(0, bucket.sets, points.to(out.dtype))
+
+
+def _weighted_buckets(ptr: Tensor, like: Tensor, reads: Reads) -> Iterator[Bucket]:
+    def num_bytes(width: int) -> int:
+        if reads.interpolation in HAS_WINDOWS:
+            return 48 * width * (reads.num_reads + 1)
+        return 64 * (width + reads.num_reads)
+
+    return make_buckets(ptr.cpu().numpy(), like, num_bytes)
 
 
 def _weighted_reads(
-    src: Tensor, weight: Tensor, bucket: _Bucket, reads: Reads
+    src: Tensor, weight: Tensor, bucket: Bucket, reads: Reads
 ) -> tuple[WeightedReads, Tensor, Tensor]:
-    values, position = _sort(src[bucket.index, bucket.slices], bucket)
-    mass, scale = scale_masses(weight[bucket.index].where(bucket.mask, 0).double())
+    values = bucket.dense(src, bucket.index)
+    keys = _keys(values.detach()).where(bucket.mask[:, None], _behind_all(src))
+    position = keys.sort(dim=-1, stable=True).indices
+    values = values.gather(-1, position).where(bucket.mask[:, None], 0)
+    mass, scale = scale_masses(_dense_masses(weight, bucket))
     mass = mass[:, None].expand(position.shape).gather(-1, position)
     return WeightedReads(values.double(), mass, scale, reads), position, scale
 
 
-def _buckets(plan: Plan, like: Tensor, weighted: bool = False) -> Iterator[_Bucket]:
-    num_slices, to = like.shape[1], {"device": like.device}
-    exponents = np.frexp(np.maximum(plan.sizes - 1, 0))[1]
-    for exponent in np.unique(exponents[plan.sizes > 0]):
-        graphs = np.flatnonzero((exponents == exponent) & (plan.sizes > 0))
-        width = int(plan.sizes[graphs].max())
-        num_bytes = _bytes_of_a_slice(width, plan.reads, weighted)
-        graph_step = max(1, _BUDGET // (num_bytes * max(1, num_slices)))
-        slice_step = max(1, _BUDGET // num_bytes)
-        for a in range(0, len(graphs), graph_step):
-            part = graphs[a : a + graph_step]
-            size = torch.as_tensor(plan.sizes[part], **to)
-            place = torch.arange(width, **to)
-            mask = place < size[:, None]
-            index = torch.as_tensor(plan.ptr[:-1][part], **to)[:, None] + place
-            index = index.where(mask, 0)
-            graph = torch.as_tensor(part, **to)
-            for b in range(0, num_slices, slice_step):
-                slices = slice(b, min(b + slice_step, num_slices))
-                yield _Bucket(graph, slices, index, mask, plan.rows[part])
-
-
-def _bytes_of_a_slice(width: int, reads: Reads, weighted: bool) -> int:
-    """About what one slice of one graph takes on its way."""
-    if not weighted:
-        return 32 * width + 32 * reads.max_terms(width)
-    if reads.interpolation in HAS_WINDOWS:
-        return 48 * width * (reads.num_reads + 1)
-    return 64 * (width + reads.num_reads)
-
-
-def _sort(dense: Tensor, bucket: _Bucket) -> tuple[Tensor, Tensor]:
-    """Sorted values and their origin, ``[b, l, P]``; padding is last, and zero."""
-    # NaN sorts behind everything, and a stable sort keeps real ones before the padding.
-    values = dense.mT.where(bucket.mask[:, None], torch.nan)
-    values, position = values.sort(dim=-1, stable=True)
-    return values.where(bucket.mask[:, None], 0), position
+def _dense_masses(weight: Tensor, bucket: Bucket) -> Tensor:
+    rows = weight.index_select(0, bucket.index).view(bucket.mask.shape)
+    return rows.where(bucket.mask, 0).double()
 
 
 def _unsort(values: Tensor, position: Tensor) -> Tensor:
     return torch.empty_like(values).scatter_(-1, position, values)
-
-
-def _interpolate(values: Tensor, bucket: _Bucket, plan: Plan) -> Tensor:
-    dtype, values = values.dtype, _accurate(values)
-    if plan.reads.in_double and values.device.type != "mps":
-        values = values.double()  # sums of many values
-    terms = _dense_terms(bucket, plan, values)
-    picked = values.gather(-1, _over_slices(terms.column, values))
-    weight = terms.weight[:, None]
-    picked = (picked * weight).where(weight != 0, 0)  # also where it is infinite
-    num_reads = plan.reads.num_reads
-    if not plan.reads.in_double:
-        return (picked[..., :num_reads] + picked[..., num_reads:]).to(dtype)
-    out = picked.new_zeros(*values.shape[:2], num_reads)
-    out.scatter_add_(-1, _over_slices(terms.point, values), picked)
-    return out.to(dtype)
-
-
-def _dense_terms(bucket: _Bucket, plan: Plan, like: Tensor) -> _DenseTerms:
-    terms, num_reads = plan.terms, plan.reads.num_reads
-    first = terms.first[bucket.rows[:, None] * num_reads + np.arange(num_reads + 1)]
-    if plan.reads.in_double:
-        count = first[:, -1] - first[:, 0]
-        at = first[:, :1] + np.arange(count.max())
-        present = at < first[:, -1:]
-        at = np.where(present, at, first[:, :1])
-        # Of each term, the last point that begins before it or with it.
-        begins = np.zeros((len(at), at.shape[1] + 1), np.int64)
-        np.add.at(begins, (np.arange(len(at))[:, None], first[:, 1:] - first[:, :1]), 1)
-        point = np.where(present, begins[:, :-1].cumsum(-1), 0)
-    else:
-        at = np.concatenate([first[:, :-1], first[:, 1:] - 1], axis=-1)
-        present = np.ones(at.shape, bool)
-        present[:, num_reads:] = at[:, num_reads:] > at[:, :num_reads]
-        point = np.tile(np.arange(num_reads), (len(at), 2))
-    used = terms.first_used[bucket.rows][:, None] + terms.position[at]
-    weight = np.where(present, terms.weight[at], 0)
-    # Rounded before it is moved: not every device knows float64.
-    return _DenseTerms(
-        torch.as_tensor(terms.used[used], device=like.device).long(),
-        torch.as_tensor(point, device=like.device),
-        torch.as_tensor(weight, device="cpu").to(like.dtype).to(like.device),
-    )
-
-
-def _over_slices(index: Tensor, values: Tensor) -> Tensor:
-    return index[:, None].expand(-1, values.shape[1], -1)
-
-
-def _accurate(values: Tensor) -> Tensor:
-    return values.float() if values.dtype in (torch.half, torch.bfloat16) else values

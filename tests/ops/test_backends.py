@@ -14,6 +14,7 @@ import torch
 
 from gswe_pyg.ops import (
     backend,
+    buckets,
     operators,
     plan,
     segment_quantile,
@@ -177,12 +178,20 @@ def test_one_large_graph_among_small_ones():
 
 @pytest.mark.parametrize("sizes", [[3] * 100 + [20_000], [5, 6, 7, 8, 9], [1, 2, 0, 3]])
 def test_padding_at_most_doubles_the_elements(sizes):
-    ptr = torch.tensor([0, *sizes]).cumsum(0)
-    batch = plan.Plan(ptr.numpy(), Reads(3, "linear"))
-    buckets = list(torch_backend._buckets(batch, torch.empty(sum(sizes), 4)))
-    seen = torch.cat([bucket.index[bucket.mask] for bucket in buckets])
+    ptr = np.cumsum([0, *sizes])
+    like = torch.empty(sum(sizes), 4)
+    found = list(buckets.make_buckets(ptr, like, lambda width: width))
+    seen = torch.cat([bucket.index[bucket.mask.flatten()] for bucket in found])
     assert seen.sort().values.tolist() == list(range(sum(sizes)))
-    assert sum(bucket.mask.numel() for bucket in buckets) <= 2 * sum(sizes)
+    assert sum(bucket.mask.numel() for bucket in found) <= 2 * sum(sizes)
+
+
+def test_padding_that_takes_long_is_left_out(monkeypatch):
+    ptr = np.cumsum([0, 8, 5, 7, 0, 8])
+    for worth, widths in ((0, [8, 7, 5]), (2, [8, 5]), (100, [8])):
+        monkeypatch.setattr(buckets, "_WORTH_A_BATCH", worth)
+        found = buckets.make_buckets(ptr, torch.empty(28, 1), lambda width: width)
+        assert [bucket.mask.shape[1] for bucket in found] == widths
 
 
 @pytest.mark.parametrize("interpolation", INTERPOLATIONS)
@@ -196,7 +205,7 @@ def test_chunks_of_torch(weighted, interpolation, monkeypatch):
         weight = torch.rand(len(src), generator=torch.Generator().manual_seed(3)) + 0.1
     expected = run(src, ptr, 5, interpolation, "torch", weight)
     for budget in (1, 10_000, 100_000):
-        monkeypatch.setattr(torch_backend, "_BUDGET", budget)
+        monkeypatch.setattr(buckets, "_BUDGET", budget)
         actual = run(src, ptr, 5, interpolation, "torch", weight)
         assert_same(actual, expected, exact=False)
 

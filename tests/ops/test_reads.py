@@ -12,11 +12,11 @@ from torch_geometric.nn import QuantileAggregation
 
 from gswe_pyg.ops import (
     backend,
+    buckets,
     plan,
     segment_heads,
     segment_quantile,
     segment_quantile_at,
-    torch_backend,
 )
 from gswe_pyg.ops.interpolation import (
     INTERPOLATIONS,
@@ -447,7 +447,7 @@ def test_memory_of_torch_is_bounded_with_many_points(
     interpolation, weighted, monkeypatch
 ):
     """Whatever is made on the way is not larger than the budget says."""
-    monkeypatch.setattr(torch_backend, "_BUDGET", 1 << 22)
+    monkeypatch.setattr(buckets, "_BUDGET", 1 << 22)
     src, ptr = ragged([60] * 40, num_slices=8)
     weight = torch.ones(len(src)) if weighted else None
 
