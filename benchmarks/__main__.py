@@ -5,7 +5,7 @@ import os
 import sys
 from pathlib import Path
 
-from benchmarks.engine.arguments import UsageError, unknown
+from benchmarks.engine.arguments import UsageError, check_known
 
 COMMANDS = sorted(
     path.stem
@@ -43,8 +43,7 @@ def main(arguments: list[str]) -> int:
 
 
 def command(name: str):
-    if name not in COMMANDS:
-        raise UsageError(unknown("command", name, COMMANDS))
+    check_known("command", [name], COMMANDS)
     return importlib.import_module(f"benchmarks.commands.{name}")
 
 

@@ -1,8 +1,9 @@
 """``python -m benchmarks datasets``: the set data sets beside the paper's table."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from benchmarks.engine.arguments import option, parse
@@ -12,41 +13,27 @@ if TYPE_CHECKING:
     import pandas as pd
     from torch import Tensor
 
-    from gswe_pyg.datasets import SetDataset, WordSets
+    from gswe_pyg.datasets import SetDataset
 
 SUMMARY = "statistics of the set data sets beside the paper's table"
 
 TRAIN_SHARE = 0.7  # of the documents, in the published splits of the word sets
 BATCH_SIZE = 64  # of the paper's experiments on the word sets
 
-
-@dataclass(frozen=True)
-class Statistics:
-    """A row of the paper's table of data sets."""
-
-    num_sets: int
-    mean_size: float
-    num_features: int
-    num_classes: int
-
-    def cells(self) -> list[str]:
-        numbers = (self.num_features, self.num_classes)
-        return [f"{self.num_sets:,}", f"{self.mean_size:.1f}", *map(str, numbers)]
-
-
+COLUMNS = ("training sets", "mean size", "features", "classes")
 PAPER = {
-    "Set-Circles": Statistics(400, 14.6, 2, 2),
-    "Point Cloud MNIST": Statistics(60_000, 149.9, 2, 10),
-    "twitter": Statistics(2_176, 9.9, 300, 3),
-    "bbcsport": Statistics(517, 117.4, 300, 5),
-    "classic": Statistics(4_965, 38.6, 300, 4),
-    "amazon": Statistics(5_600, 45.0, 300, 4),
+    "Set-Circles": (400, 14.6, 2, 2),
+    "Point Cloud MNIST": (60_000, 149.9, 2, 10),
+    "twitter": (2_176, 9.9, 300, 3),
+    "bbcsport": (517, 117.4, 300, 5),
+    "classic": (4_965, 38.6, 300, 4),
+    "amazon": (5_600, 45.0, 300, 4),
 }
-NOT_IN_PAPER = ["-"] * 4
-WORD_SETS_NOTE = """\
-Training sets of the word sets are 70 % of the documents, as in the published splits;
-mean sizes are over all documents. Word sets read from npz files were rebuilt from
-public copies of the documents, with vectors for fewer words than the authors had."""
+NOTE = """\
+Each number is followed by the paper's in brackets. Training sets of the word sets are
+70 % of the documents, as in the published splits; mean sizes are over all documents.
+Word sets read from npz files were rebuilt from public copies of the documents, with
+vectors for fewer words than the authors had."""
 
 
 @dataclass(frozen=True)
@@ -64,72 +51,55 @@ def main(arguments: list[str]) -> int:
         print(f"figure: {options.picture}")
         return 0
     opened = dict(open_datasets(options.data))
-    print(markdown(table(opened)))
-    if any(map(is_of_words, opened.values())):
-        print(f"\n{WORD_SETS_NOTE}")
+    print(f"{markdown(table(opened))}\n\n{fill(NOTE, 80)}")
     if "amazon" in opened:
-        print(f"\n{padding_report('amazon', opened['amazon'])}")
+        print(f"\n{padding_report(opened['amazon'])}")
     return 0
 
 
 def open_datasets(root: Path) -> "Iterable[tuple[str, SetDataset]]":
     """The data sets that are laid out, and a line about each one that is not."""
-    from gswe_pyg.datasets import (
-        ModelNet10Points,
-        PointCloudMNIST,
-        SetCircles,
-        WordSets,
-    )
+    from gswe_pyg import datasets
 
-    makers: dict[str, Callable[[], SetDataset]] = {
-        "Set-Circles": SetCircles,
-        "Point Cloud MNIST": lambda: PointCloudMNIST(root / "MNIST"),
-        **{name: lambda name=name: word_sets(root, name) for name in WordSets.names},
-        "ModelNet10": lambda: ModelNet10Points(root / "ModelNet10"),
+    makers = {
+        "Set-Circles": datasets.SetCircles,
+        "Point Cloud MNIST": lambda: datasets.PointCloudMNIST(root / "MNIST"),
+        "ModelNet10": lambda: datasets.ModelNet10Points(root / "ModelNet10"),
     }
+    for name in datasets.WordSets.names:
+        makers[name] = lambda name=name: datasets.WordSets(root / "text", name)
     for name, make in makers.items():
         try:
             yield name, make()
         except FileNotFoundError as error:
-            print(f"{name} is left out: {error}\n")
+            print(f"{fill(f'{name} is left out: {error}', 80)}\n")
 
 
-def is_of_words(dataset: "SetDataset") -> bool:
-    from gswe_pyg.datasets import WordSets
-
-    return isinstance(dataset, WordSets)
-
-
-def word_sets(root: Path, name: str) -> "WordSets":
-    from gswe_pyg.datasets import WordSets
-
-    return WordSets(root / "text", name)
-
-
-def statistics(dataset: "SetDataset") -> Statistics:
-    share = TRAIN_SHARE if is_of_words(dataset) else 1.0
-    return Statistics(
-        num_sets=round(share * len(dataset)),
-        mean_size=dataset.set_sizes.double().mean().item(),
-        num_features=dataset.num_features,
-        num_classes=dataset.num_classes,
-    )
-
-
-def table(datasets: "dict[str, SetDataset]") -> "pd.DataFrame":
-    """Our statistics, each followed by the paper's, if it has them."""
+def table(found: "dict[str, SetDataset]") -> "pd.DataFrame":
+    """Our statistics, each with the paper's in brackets, if it has them."""
     import pandas as pd
 
-    rows = []
-    for name, dataset in datasets.items():
-        ours = statistics(dataset).cells()
-        theirs = PAPER[name].cells() if name in PAPER else NOT_IN_PAPER
-        pairs = zip(ours, theirs, strict=True)
-        rows.append([name, *(cell for pair in pairs for cell in pair)])
-    columns = ["data set"]
-    for column in ("training sets", "mean size", "features", "classes"):
-        columns += [column, "paper"]
-    return pd.DataFrame(rows, columns=columns)
+    from gswe_pyg.datasets import WordSets
+
+    rows = {}
+    for name, dataset in found.items():
+        share = TRAIN_SHARE if isinstance(dataset, WordSets) else 1.0
+        ours = (
+            round(share * len(dataset)),
+            dataset.set_sizes.double().mean().item(),
+            dataset.num_features,
+            dataset.num_classes,
+        )
+        rows[name] = [_short(number) for number in ours]
+        if name in PAPER:
+            pairs = zip(rows[name], PAPER[name], strict=True)
+            rows[name] = [f"{our} ({_short(their)})" for our, their in pairs]
+    frame = pd.DataFrame.from_dict(rows, orient="index", columns=COLUMNS)
+    return frame.reset_index(names="data set")
+
+
+def _short(number: float) -> str:
+    return f"{number:,}" if isinstance(number, int) else f"{number:.1f}"
 
 
 def padded(sizes: "Tensor", batches: "Iterable[list[int] | Tensor]") -> tuple[int, int]:
@@ -138,7 +108,7 @@ def padded(sizes: "Tensor", batches: "Iterable[list[int] | Tensor]") -> tuple[in
     return sum(b * n for b, n in longest), sum(b * n * n for b, n in longest)
 
 
-def padding_report(name: str, dataset: "SetDataset") -> str:
+def padding_report(dataset: "SetDataset") -> str:
     import torch
 
     from gswe_pyg.loader import BucketBatchSampler
@@ -149,35 +119,32 @@ def padding_report(name: str, dataset: "SetDataset") -> str:
     rows, pairs = padded(sizes, shuffled)
     fewer_rows, fewer_pairs = padded(sizes, BucketBatchSampler(dataset, BATCH_SIZE))
     elements = int(sizes.sum())
-    return (
-        f"{name} padded in batches of {BATCH_SIZE}: {rows / elements:.2f} rows per "
-        f"element when shuffled,\n{fewer_rows / elements:.2f} with "
-        f"BucketBatchSampler. That is {1 - fewer_rows / rows:.0%} fewer rows, and "
-        f"{1 - fewer_pairs / pairs:.0%} fewer pairs for attention."
+    return fill(
+        f"amazon padded in batches of {BATCH_SIZE}: {rows / elements:.2f} rows per "
+        f"element when shuffled, {fewer_rows / elements:.2f} with BucketBatchSampler. "
+        f"That is {1 - fewer_rows / rows:.0%} fewer rows, and "
+        f"{1 - fewer_pairs / pairs:.0%} fewer pairs for attention.",
+        80,
     )
 
 
 def draw_set_circles(path: Path, num_columns: int = 5) -> None:
     """Draws sets of both classes, one class per row."""
-    import torch
     from matplotlib.figure import Figure
+    from matplotlib.patches import Circle
 
     from gswe_pyg.datasets import SetCircles
 
     dataset = SetCircles()
-    radii = (1.0, 2.0)
-    angle = torch.linspace(0, 2 * torch.pi, 200)
-    figure = Figure(figsize=(2 * num_columns, 4.2))
+    figure = Figure(figsize=(2 * num_columns, 4.2), layout="tight")
     axes = figure.subplots(2, num_columns, sharex=True, sharey=True)
-    for label, row in enumerate(axes):
+    for label, (row, radius) in enumerate(zip(axes, (1, 2), strict=True)):
         chosen = dataset[dataset.y == label][:num_columns]
         for axis, data in zip(row, chosen, strict=True):
-            circle = radii[label] * torch.stack([angle.cos(), angle.sin()])
-            axis.plot(*circle, color="0.85", linewidth=1, zorder=1)
-            axis.scatter(*data.pos.T, s=14, color=f"C{label}", zorder=2)
+            axis.add_patch(Circle((0, 0), radius, fill=False, color="0.85"))
+            axis.scatter(*data.pos.T, s=14, color=f"C{label}")
             axis.set_aspect("equal")
             axis.set_title(f"{data.num_nodes} elements", fontsize=9)
             axis.tick_params(labelsize=7)
-        row[0].set_ylabel(f"class {label}, radius {radii[label]:g}", fontsize=9)
-    figure.tight_layout()
+        row[0].set_ylabel(f"class {label}, radius {radius}", fontsize=9)
     save(figure, path)

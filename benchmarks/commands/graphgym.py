@@ -7,7 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from benchmarks.engine.arguments import UsageError, split, unknown
+from benchmarks.engine.arguments import UsageError, asks_for_help, check_known, split
 from benchmarks.engine.config import HERE
 
 SUMMARY = "a GraphGym config, trained and tested"
@@ -21,10 +21,13 @@ the group 'gswe', for example: gnn.head=default gswe.points=16 optim.max_epoch=1
 
 
 def main(arguments: list[str]) -> int:
-    if not arguments or {"-h", "--help"} & set(arguments):
+    if not arguments or asks_for_help(arguments):
         print(f"{USAGE}\n\nconfigs: {', '.join(available())}")
         return 0 if arguments else 2
-    path = _find(arguments[0])
+    path = Path(arguments[0])
+    if path.suffix not in {".yaml", ".yml"}:
+        check_known("config", [arguments[0]], available())
+        path = CONFIGS / f"{path}.yaml"
     try:
         folder = run(path, arguments[1:])
     except ImportError as error:
@@ -64,17 +67,13 @@ def run(path: Path, overrides: list[str]) -> Path:
     _silence_others()  # once more: some ask for their own warnings when imported
     set_cfg(cfg)  # forget what an earlier config has set
     pairs = [part for argument in overrides for part in split(argument)]
-    known = list(_keys(cfg))
-    for key in pairs[::2]:
-        if key not in known:
-            raise ValueError(unknown("key", key, known))
+    check_known("key", pairs[::2], list(_keys(cfg)))
     try:
         load_cfg(cfg, SimpleNamespace(cfg_file=str(path), opts=pairs))
     except AssertionError as error:  # yacs' way to refuse a key or a value
         raise ValueError(f"{path.name}: {error}") from error
-    for key, registered in (("head", head_dict), ("layer_type", layer_dict)):
-        if cfg.gnn[key] not in registered:
-            raise ValueError(unknown(f"gnn.{key}", cfg.gnn[key], list(registered)))
+    check_known("gnn.head", [cfg.gnn.head], head_dict)
+    check_known("gnn.layer_type", [cfg.gnn.layer_type], layer_dict)
     seed_everything(cfg.seed)
     auto_select_device()
     data = GraphGymDataModule()
@@ -91,15 +90,6 @@ def run(path: Path, overrides: list[str]) -> Path:
     options = dict.fromkeys(quiet, False) | {"num_sanity_val_steps": 0}
     train(model, data, logger=True, trainer_config=options)
     return Path(cfg.run_dir)
-
-
-def _find(config: str) -> Path:
-    path = Path(config)
-    if path.suffix not in {".yaml", ".yml"}:
-        path = CONFIGS / f"{config}.yaml"
-    if not path.is_file():
-        raise UsageError(unknown("config", config, available()))
-    return path
 
 
 def _keys(group: Mapping[str, Any], prefix: str = "") -> Iterator[str]:

@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import fill
 
 from benchmarks.engine import config, records
 from benchmarks.engine.arguments import Registry, option, parse
 
 SUMMARY = "the experiments, their presets, and how much of them is done"
+WIDTH = 80
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ def main(arguments: list[str]) -> int:
     for name, path in config.available().items():
         content = config.read_yaml(path)
         done = {r["id"] for r in records.read(options.results / f"{name}.jsonl")}
-        print(f"\n  {name}: {content['description']}")
+        print(f"\n{_indented(f'{name}: ' + content['description'], 2)}")
         for preset in content["presets"]:
             runs = config.load(name, [f"preset={preset}"]).runs
             finished = sum(run.identifier() in done for run in runs)
@@ -37,5 +39,10 @@ def main(arguments: list[str]) -> int:
         if new:
             print(f"  in {experiment}:")
         for names in new:
-            print(f"    {names.kind:<13} {', '.join(names)}")
+            print(_indented(f"{names.kind:<13} {', '.join(names)}", 4, hanging=14))
     return 0
+
+
+def _indented(text: str, indent: int, hanging: int = 2) -> str:
+    after = " " * (indent + hanging)
+    return fill(text, WIDTH, initial_indent=" " * indent, subsequent_indent=after)

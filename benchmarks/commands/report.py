@@ -2,14 +2,12 @@
 
 import dataclasses
 import importlib
-import importlib.util
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.engine import config, records
-from benchmarks.engine.arguments import UsageError, option, parse, unknown
-from benchmarks.engine.pages import claims_table, diverged
+from benchmarks.engine.arguments import UsageError, check_known, option, parse
+from benchmarks.engine.pages import claims_table, diverged, replace_part
 
 SUMMARY = "pages, tables and figures from the records on file"
 FRONT_PAGE = config.HERE.parent / "README.md"
@@ -30,24 +28,23 @@ class Options:
 def main(arguments: list[str]) -> int:
     options = parse(Options, arguments, "report")
     known = [*config.experiments(), *OTHERS]
-    if options.experiment not in (None, *known):
-        raise UsageError(unknown("experiment", options.experiment, known))
+    wanted = [options.experiment] if options.experiment else known
+    check_known("experiment", wanted, known)
     if not options.results.is_dir():
         raise UsageError(f"there is no folder {options.results}")
     found = load(options.results)
-    wanted = [options.experiment] if options.experiment else known
     for name in wanted:
-        if name in OTHERS and importlib.util.find_spec(OTHERS[name]):
+        if name in OTHERS:
             importlib.import_module(OTHERS[name]).refresh(options.results)
         elif name in found:
             page = options.results / f"{name}.md"
             page.write_text(render(name, found[name], options.results))
             print(f"{name}: {sum(map(len, found[name].values()))} runs, {page}")
-        elif options.experiment or name not in OTHERS:
+        else:
             print(f"{name}: no records in {options.results}")
     if options.results.resolve() == config.RESULTS:
-        page = FRONT_PAGE.read_text()
-        FRONT_PAGE.write_text(replace_part(page, "readouts", front_table(found)))
+        table = front_table(found)
+        FRONT_PAGE.write_text(replace_part(FRONT_PAGE, "readouts", table))
     return 0
 
 
@@ -99,12 +96,3 @@ def render(
 def front_table(found: dict[str, dict[str, list[records.Record]]]) -> str:
     """The small table of the project's README."""
     return config.module("when", "report").front_table(found.get("when", {}))
-
-
-def replace_part(page: str, name: str, text: str) -> str:
-    """Puts text between ``<!-- begin:name -->`` and ``<!-- end:name -->``."""
-    begin, end = f"<!-- begin:{name} -->", f"<!-- end:{name} -->"
-    pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)
-    if len(pattern.findall(page)) != 1:
-        raise UsageError(f"the page needs exactly one part {begin} ... {end}")
-    return pattern.sub(lambda _: f"{begin}\n\n{text.strip()}\n\n{end}", page)

@@ -6,46 +6,42 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.engine.arguments import UsageError, option, parse, unknown
-from benchmarks.stress.page import RESULTS, refresh
+from benchmarks.engine.arguments import ROOT, check_known, option, parse
+from benchmarks.engine.config import RESULTS, check_choices
 
 SUMMARY = "what the package withstands: faults, abuse, scale"
 
-ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests" / "stress"
+PARTS = sorted(path.stem.removeprefix("test_") for path in TESTS.glob("test_*.py"))
 
 
 @dataclass
 class Options:
     """Runs the stress checks (`pytest -m stress`), one part after the other, and writes
-    stress.md from stress.json, where each part stays until it is measured again."""
+    stress.md from stress.json, where each part stays until it is measured again. The
+    parts are the files of tests/stress."""
 
-    only: str = option("", "parts, such as only=costs,drift; all of them by default")
+    only: str | None = option(None, "parts, such as costs,drift; else all of them")
     sizes: str = option("full", "full, or small: two minutes")
-    results: str = option(str(RESULTS), "folder of stress.json and stress.md")
+    results: Path = option(RESULTS, "folder of stress.json and stress.md")
 
     def __post_init__(self) -> None:
-        if self.sizes not in ("full", "small"):
-            raise UsageError(f"sizes must be full or small (got {self.sizes!r})")
+        check_choices(self, sizes=("full", "small"))
 
 
 def main(arguments: list[str]) -> int:
-    parts = sorted(path.stem.removeprefix("test_") for path in TESTS.glob("test_*.py"))
-    more = f"parts: {', '.join(parts)}"
-    options = parse(Options, arguments, "stress", more)
-    only = options.only.split(",") if options.only else parts
-    for name in only:
-        if name not in parts:
-            raise UsageError(unknown("part", name, parts))
-    results = Path(options.results)
-    results.mkdir(parents=True, exist_ok=True)
+    options = parse(Options, arguments, "stress")
+    only = options.only.split(",") if options.only else PARTS
+    check_known("part", only, PARTS)
     environment = {
-        "STRESS_RESULTS": str(results.resolve() / "stress.json"),
+        "STRESS_RESULTS": str(options.results.resolve() / "stress.json"),
         "STRESS_SIZES": options.sizes,
     }
     command = [sys.executable, "-m", "pytest", "-m", "stress", "-rxX"]
     command += [str(TESTS / f"test_{name}.py") for name in only]
     code = subprocess.run(command, cwd=ROOT, env=os.environ | environment).returncode
-    refresh(results)
-    print(f"page: {results / 'stress.md'}")
+
+    from benchmarks.stress.page import refresh
+
+    refresh(options.results)
     return code

@@ -1,12 +1,15 @@
 """``key=value`` arguments into the fields of a dataclass, and errors that help."""
 
 import dataclasses
+import inspect
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 Options = TypeVar("Options")
+ROOT = Path(__file__).resolve().parents[2]
 
 
 class UsageError(ValueError):
@@ -32,26 +35,27 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     return f"unknown {kind} {name!r}; {hint}"
 
 
+def check_known(kind: str, names: Iterable[str], known: Collection[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise UsageError(unknown(kind, name, known))
+
+
 def option(default: Any, help: str, positional: bool = False) -> Any:
-    """A field of the options of a command; ``...`` if it must be given. Positional
-    ones may go without ``key=``."""
+    """A field of the options of a command; positional ones may go without ``key=``."""
     metadata = {"help": help, "positional": positional}
-    if default is ...:
-        return dataclasses.field(metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
 
 
-def parse(
-    kind: type[Options], arguments: Sequence[str], command: str, more: str = ""
-) -> Options:
-    """The options of a command, an instance of the dataclass ``kind``.
-
-    Its docstring and the help of its fields are what ``--help`` prints, then ``more``.
-    """
+def parse(kind: type[Options], arguments: Sequence[str], command: str) -> Options:
+    """The options of a command, an instance of the dataclass ``kind``, whose docstring
+    and fields are what ``--help`` prints."""
     fields = dataclasses.fields(kind)
-    free = [field.name for field in fields if field.metadata.get("positional")]
-    if {"-h", "--help"} & set(arguments):
-        print(_usage(kind, command, free, more))
+    free = [field.name for field in fields if field.metadata["positional"]]
+    if asks_for_help(arguments):
+        words = "".join(f" [{name.upper()}]" for name in free)
+        print(f"usage: python -m benchmarks {command}{words} [key=value ...]\n")
+        print(f"{inspect.cleandoc(kind.__doc__)}\n\n{describe(kind)}")
         sys.exit(0)
     hints, given = get_type_hints(kind), {}
     for argument in arguments:
@@ -59,15 +63,8 @@ def parse(
             key, value = free.pop(0), argument
         else:
             key, value = split(argument)
-        if key not in hints:
-            raise UsageError(unknown("key", key, hints))
+        check_known("key", [key], hints)
         given[key] = convert(key, value, hints[key])
-    for field in fields:
-        if field.default is dataclasses.MISSING and field.name not in given:
-            raise UsageError(
-                f"{field.name} is missing: {field.metadata['help']}; see "
-                f"`python -m benchmarks {command} --help`"
-            )
     try:
         return kind(**given)
     except ValueError as error:  # from __post_init__
@@ -96,13 +93,15 @@ def convert(key: str, value: Any, hint: Any) -> Any:
         raise UsageError(f"{key} must be of type {name} (got {value!r})") from error
 
 
-def _usage(kind: type, command: str, free: list[str], more: str) -> str:
-    words = "".join(f" [{name.upper()}]" for name in free)
-    lines = [f"usage: python -m benchmarks {command}{words} [key=value ...]", ""]
-    lines += [line.strip() for line in (kind.__doc__ or "").strip().splitlines()]
-    lines.append("")
+def asks_for_help(arguments: Sequence[str]) -> bool:
+    return bool({"-h", "--help"} & set(arguments))
+
+
+def describe(kind: type) -> str:
+    """A line for each option: its default, and what it does."""
+    lines = []
     for field in dataclasses.fields(kind):
-        default = "" if field.default in (dataclasses.MISSING, None) else field.default
-        entry = f"{field.name}={default}"
-        lines.append(f"  {entry:<22} {field.metadata['help']}")
-    return "\n".join([*lines, "", more] if more else lines)
+        default = "" if field.default is None else str(field.default)
+        entry = f"{field.name}={default.removeprefix(f'{ROOT}/')}"
+        lines.append(f"  {entry:<26} {field.metadata['help']}")
+    return "\n".join(lines)

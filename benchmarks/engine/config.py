@@ -9,7 +9,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-from benchmarks.engine.arguments import UsageError, convert, option, split, unknown
+from benchmarks.engine.arguments import (
+    UsageError,
+    check_known,
+    convert,
+    option,
+    split,
+)
 from benchmarks.engine.records import identifier
 
 if TYPE_CHECKING:
@@ -18,7 +24,6 @@ if TYPE_CHECKING:
 HERE = Path(__file__).resolve().parents[1]
 EXPERIMENTS = HERE / "experiments"
 RESULTS = HERE / "results"
-BACKENDS = ("loky", "ray", "dask")
 
 
 @dataclass(frozen=True)
@@ -73,19 +78,17 @@ def fill_added(table: "pd.DataFrame", run_type: type[RunSettings]) -> "pd.DataFr
     return table.assign(**missing).fillna(defaults)
 
 
-def check_positive(run: RunSettings, *names: str) -> None:
+def check_positive(settings: object, *names: str) -> None:
     for name in names:
-        if getattr(run, name) < 1:
-            raise UsageError(
-                f"{name} must be at least 1 (got {name}={getattr(run, name)})"
-            )
+        value = getattr(settings, name)
+        if value is not None and value < 1:
+            raise UsageError(f"{name} must be at least 1 (got {name}={value})")
 
 
-def check_choices(run: RunSettings, **choices: Iterable[str]) -> None:
-    """Raises for settings of a run that are none of the choices."""
+def check_choices(settings: object, **choices: Iterable[str]) -> None:
+    """Raises for settings that are none of the choices."""
     for name, known in choices.items():
-        if getattr(run, name) not in known:
-            raise UsageError(unknown(name, getattr(run, name), known))
+        check_known(name, [getattr(settings, name)], known)
 
 
 @dataclass(frozen=True)
@@ -101,11 +104,8 @@ class EngineSettings:
     results: str = option(str(RESULTS), "the folder for the records")
 
     def __post_init__(self) -> None:
-        for name in ("workers", "threads", "seeds"):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise UsageError(f"{name} must be at least 1")
-        if self.backend not in BACKENDS:
-            raise UsageError(unknown("backend", self.backend, BACKENDS))
+        check_positive(self, "workers", "threads", "seeds")
+        check_choices(self, backend=("loky", "ray", "dask"))
 
 
 @dataclass(frozen=True)
@@ -144,8 +144,7 @@ def find(config: str) -> Path:
         if not path.is_file():
             raise UsageError(f"there is no file {config}")
         return path
-    if config not in available():
-        raise UsageError(unknown("config", config, available()))
+    check_known("config", [config], available())
     return available()[config]
 
 
@@ -154,27 +153,16 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        if not isinstance(content, dict):
+            raise UsageError("must be a mapping of settings to values")
+        for key in ("description", "experiment", "presets"):
+            if not content.get(key):
+                raise UsageError(f"lacks the key {key!r}")
+        check_known("experiment", [content["experiment"]], experiments())
+        convert("presets", content["presets"], dict[str, dict | None])
+    except (yaml.YAMLError, ValueError) as error:
         reason = " ".join(str(error).split())
-        raise UsageError(f"{path.name} is not YAML: {reason}") from error
-    if not isinstance(content, dict):
-        raise UsageError(f"{path.name} must be a mapping of settings to values")
-    for key in ("description", "experiment", "presets"):
-        if not content.get(key):
-            raise UsageError(f"{path.name} lacks the key {key!r}")
-    if content["experiment"] not in experiments():
-        known = experiments()
-        message = unknown("experiment", content["experiment"], known)
-        raise UsageError(f"{path.name}: {message}")
-    presets = content["presets"]
-    if not isinstance(presets, dict):
-        raise UsageError(f"'presets' of {path.name} must map names to settings")
-    for name, preset in presets.items():
-        if not isinstance(preset, dict | None):
-            raise UsageError(
-                f"preset {name!r} of {path.name} must map settings to values "
-                f"(got {preset!r})"
-            )
+        raise UsageError(f"{path.name}: {reason}") from error
     return content
 
 
@@ -182,28 +170,32 @@ def load(config: str, arguments: Sequence[str] = ()) -> Plan:
     """Reads a config by name (``set_circles``) or by path, and expands its grid.
 
     Later settings win: those of the file, of its preset, of one of its ``grids``, of
-    the arguments.
+    the arguments. A grid says what differs for some of the data sets, so that the
+    argument ``dataset`` picks from what the grids have.
     """
     path = find(config)
     content = read_yaml(path)
     given = dict(split(argument) for argument in arguments)
     presets, description = content.pop("presets"), content.pop("description")
     experiment, preset = content.pop("experiment"), given.pop("preset", "small")
-    if preset not in presets:
-        raise UsageError(unknown(f"preset of {path.name}", preset, presets))
-    settings = {**content, **(presets[preset] or {})}
+    check_known(f"preset of {path.name}", [preset], presets)
+    settings = content | (presets[preset] or {})
     grids = settings.pop("grids", None)
+    run_type = module(experiment, "run").Run
+    axes = [*get_type_hints(run_type), "seeds"]
     try:
-        run_type = module(experiment, "run").Run
-        known = {**get_type_hints(run_type), **get_type_hints(EngineSettings)}
-        for key in (*settings, *given):
-            if key not in known:
-                raise UsageError(unknown("key", key, [*known, "preset"]))
-        engine = EngineSettings(**_convert({**settings, **given}, EngineSettings))
+        known = [*axes, *get_type_hints(EngineSettings), "preset"]
+        check_known("key", (*settings, *given), known)
+        engine = EngineSettings(**_convert(settings | given, EngineSettings))
         if grids is None:
             runs = _expand(run_type, settings, given)
         else:
-            runs = _expand_grids(run_type, settings, grids, given)
+            picked = given.pop("dataset", None)
+            convert("grids", grids, list[dict])
+            check_known("key of a grid", itertools.chain(*grids), axes)
+            runs = [r for g in grids for r in _expand(run_type, settings | g, given)]
+            runs = runs if picked is None else _pick(runs, picked)
+        runs = sorted(dict.fromkeys(runs), key=lambda run: run.repetition)
     except ValueError as error:
         raise UsageError(f"{path.name}: {error}") from error
     return Plan(path.stem, description, preset, experiment, engine, runs)
@@ -222,55 +214,26 @@ def _convert(settings: dict[str, Any], kind: type, axes: bool = False) -> dict:
 def _expand(
     run_type: type[RunSettings], settings: dict[str, Any], given: dict[str, str]
 ) -> list[RunSettings]:
-    """The product of all settings that are lists, seed by seed, without repeats."""
-    if "seed" in given:
-        settings = {key: settings[key] for key in settings if key != "seeds"}
-    merged = {**settings, **given}
+    """The product of all settings that are lists."""
+    merged = settings | given
     axes = _convert(merged, run_type, axes=True)
-    if (seeds := merged.get("seeds")) is not None:
-        axes["seed"] = list(range(convert("seeds", seeds, int)))
-    lists = {
-        name: value if isinstance(value, list) else [value]
-        for name, value in axes.items()
-    }
-    for name, values in lists.items():
+    if "seed" not in given and "seeds" in merged:
+        axes["seed"] = list(range(convert("seeds", merged["seeds"], int)))
+    lists = [_as_list(values) for values in axes.values()]
+    for name, values in zip(axes, lists, strict=True):
         if not values:
             raise UsageError(f"{name} must have at least one value")
-    names = sorted(lists, key=lambda name: name != "seed")
-    runs = (
-        run_type(**dict(zip(names, values, strict=True))).canonical()
-        for values in itertools.product(*(lists[name] for name in names))
-    )
-    return list(dict.fromkeys(runs))
+    return [
+        run_type(**dict(zip(axes, values, strict=True))).canonical()
+        for values in itertools.product(*lists)
+    ]
 
 
-def _expand_grids(
-    run_type: type[RunSettings],
-    settings: dict[str, Any],
-    grids: Any,
-    given: dict[str, str],
-) -> list[RunSettings]:
-    """One grid after the other, seed by seed over all of them.
+def _pick(runs: list[RunSettings], datasets: str) -> list[RunSettings]:
+    wanted = _as_list(convert("dataset", datasets, str | list[str]))
+    check_known("dataset of the grids", wanted, [run.dataset for run in runs])
+    return [run for run in runs if run.dataset in wanted]
 
-    A grid says what differs for some of the data sets, so that the argument
-    ``dataset`` picks from what the grids have, while others hold for all of them.
-    """
-    known = [*get_type_hints(run_type), "seeds"]
-    others = {key: value for key, value in given.items() if key != "dataset"}
-    runs = []
-    for grid in grids if isinstance(grids, list) else [None]:
-        if not isinstance(grid, dict) or "dataset" not in grid:
-            raise UsageError("grids must be a list of mappings with a key 'dataset'")
-        for key in grid:
-            if key not in known:
-                raise UsageError(unknown("key of a grid", key, known))
-        runs += _expand(run_type, {**settings, **grid}, others)
-    if "dataset" in given:
-        picked = convert("dataset", given["dataset"], str | list[str])
-        picked = picked if isinstance(picked, list) else [picked]
-        present = list(dict.fromkeys(run.dataset for run in runs))
-        for name in picked:
-            if name not in present:
-                raise UsageError(unknown("dataset of the grids", name, present))
-        runs = [run for run in runs if run.dataset in picked]
-    return sorted(dict.fromkeys(runs), key=lambda run: run.repetition)
+
+def _as_list(value: Any) -> list:
+    return value if isinstance(value, list) else [value]

@@ -36,43 +36,45 @@ class Context(NamedTuple):
     data: Path
 
 
-class Busy(Exception):
-    """Another process works on the same records; the argument says how far it is."""
-
-
 def work_off(plan: Plan) -> list[Record]:
     """Does what is not on file yet; returns the records of all runs of the plan."""
-    from filelock import FileLock, Timeout
-
     _check_device(plan.engine.accelerator)
     names = {run.identifier(): run for run in plan.runs}
-    locks = plan.path.parent / ".locks"
-    locks.mkdir(parents=True, exist_ok=True)
-    # The system drops the lock of a process that dies, however it dies.
-    lock = FileLock(locks / f"{plan.path.name}.lock")
-    try:
-        held = lock.acquire(timeout=0)
-    except Timeout:
-        done = len(names.keys() & {record["id"] for record in read(plan.path)})
-        raise Busy(
-            f"another process works on {plan.path}, where {done} of these "
-            f"{len(names)} runs are done"
-        ) from None
-    with held, RecordFile(plan.path) as file:
+    with _lock(plan.path, names), RecordFile(plan.path) as file:
         todo = {key: run for key, run in names.items() if key not in file.records}
         bar = _bar(plan.name, len(names), len(names) - len(todo))
-        with (
-            bar,
-            warnings.catch_warnings(),
-            contextlib.closing(_results(plan, todo)) as results,
-        ):
+        results = contextlib.closing(_results(plan, todo))
+        with bar, warnings.catch_warnings(), results as found:
             # After an error, such as a full disk, joblib speaks of what it cancels.
             cancelled = r"\d+ tasks (which were still|have been successfully)"
             warnings.filterwarnings("ignore", cancelled, UserWarning)
-            for record in results:
-                file.append(record)
-                bar.update()
+            try:
+                for record in found:
+                    file.append(record)
+                    bar.update()
+            except ValueError as error:  # settings that the data does not fit
+                raise UsageError(str(error)) from error
         return [file.records[key] for key in names]
+
+
+@contextlib.contextmanager
+def _lock(path: Path, names: dict[str, RunSettings]) -> Iterator[None]:
+    """The system drops the lock of a process that dies, however it dies."""
+    from filelock import FileLock, Timeout
+
+    folder = path.parent / ".locks"
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / f"{path.name}.lock")
+    try:
+        held = lock.acquire(timeout=0)
+    except Timeout:
+        done = len(names.keys() & {record["id"] for record in read(path)})
+        raise UsageError(
+            f"another process works on {path}, where {done} of these {len(names)} "
+            f"runs are done"
+        ) from None
+    with held:
+        yield
 
 
 def _results(plan: Plan, todo: dict[str, RunSettings]) -> Iterator[Record]:
@@ -80,8 +82,6 @@ def _results(plan: Plan, todo: dict[str, RunSettings]) -> Iterator[Record]:
     from joblib import Parallel, delayed, parallel_config
 
     engine = plan.engine
-    if not todo:
-        return
     tasks = (
         delayed(_do)(plan.experiment, key, run, engine, os.getpid())
         for key, run in todo.items()
@@ -116,13 +116,12 @@ def _do(
     outcome = module(experiment, "run").execute(run, context)
     seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu_start
     metrics = without_nan(outcome.metrics)
-    diverged = {"diverged": True} if None in metrics.values() else {}
     return {
         "id": key,
         "config": run.settings(),
         "seed": run.seed,
         "metrics": metrics,
-        **diverged,
+        **({"diverged": True} if None in metrics.values() else {}),
         "seconds": round(seconds, 3),
         "cpu_seconds": round(cpu_seconds, 3),  # other work on the machine left out
         "parameters": outcome.parameters,

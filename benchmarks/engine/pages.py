@@ -1,8 +1,10 @@
 """What the pages of all experiments share: protocols, origins, claims."""
 
 from collections.abc import Collection, Iterable
+from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.engine.arguments import UsageError
 from benchmarks.engine.records import Record
 from benchmarks.engine.tables import Difference, markdown
 
@@ -79,3 +81,13 @@ def spread(counts: Iterable[int]) -> str:
     """``3`` or ``2-5``."""
     least, most = min(counts), max(counts)
     return f"{least}" if least == most else f"{least}-{most}"
+
+
+def replace_part(page: Path, name: str, text: str) -> str:
+    """A page with text between ``<!-- begin:name -->`` and ``<!-- end:name -->``."""
+    begin, end = f"<!-- begin:{name} -->", f"<!-- end:{name} -->"
+    before, found, rest = page.read_text().partition(begin)
+    _, ended, after = rest.partition(end)
+    if not found or not ended:
+        raise UsageError(f"{page} has no part {begin} ... {end}")
+    return f"{before}{begin}\n\n{text.strip()}\n\n{end}{after}"

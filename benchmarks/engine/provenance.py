@@ -2,35 +2,25 @@
 
 import platform
 import subprocess
-from datetime import datetime, timezone
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 PACKAGES = ("torch", "torch_geometric", "numpy", "numba")
 
 
 @lru_cache
-def versions() -> dict[str, str]:
+def versions(*more: str) -> dict[str, str]:
+    """Of those packages that are there."""
     import gswe_pyg
 
-    return {
-        "python": platform.python_version(),
-        **installed(*PACKAGES),
-        "gswe_pyg": gswe_pyg.__version__,
-    }
-
-
-def installed(*packages: str) -> dict[str, str]:
-    """The versions of those that are there."""
-    found = {}
-    for package in packages:
+    found = {"python": platform.python_version()}
+    for package in (*PACKAGES, *more):
         try:
             found[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return found | {"gswe_pyg": gswe_pyg.__version__}
 
 
 @lru_cache
@@ -42,20 +32,6 @@ def commit() -> str | None:
     except (OSError, subprocess.CalledProcessError):
         return None  # an installed copy, outside a repository
     return f"{head}-dirty" if changed else head
-
-
-def of_measurement(busy: float) -> dict[str, Any]:
-    """What belongs to times and memory; ``busy`` is the share of the processors that
-    others took."""
-    import torch
-
-    return {
-        "threads": torch.get_num_threads(),
-        "busy": round(busy, 3),
-        "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "commit": commit(),
-        "versions": versions(),
-    }
 
 
 def _git(*arguments: str) -> str:

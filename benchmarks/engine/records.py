@@ -62,13 +62,11 @@ class RecordFile:
     """A results file to add to; the records that it has, by identifier."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
         records, end = _read_whole(path)
         self.records = {record["id"]: record for record in records}
-        self._file = open(path, "ab", buffering=0)  # noqa: SIM115
-        if self._file.tell() > end:
-            self._file.truncate(end)  # what a dying machine left of its last record
+        self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115
+        self._file.truncate(end)  # what a dying machine left of its last record
 
     def __enter__(self) -> "RecordFile":
         return self
@@ -79,13 +77,8 @@ class RecordFile:
     def append(self, record: Record) -> None:
         """Adds one line, on disk when this returns."""
         text = json.dumps(record, separators=(",", ":"), allow_nan=False)
-        line = (text + "\n").encode()
-        end = self._file.tell()
-        if self._file.write(line) != len(line):  # a full disk
-            self._file.truncate(end)
-            raise OSError(
-                f"could not write a whole record to {self.path} (is the disk full?)"
-            )
+        self._file.write(f"{text}\n")
+        self._file.flush()
         os.fsync(self._file.fileno())
         self.records[record["id"]] = record
 

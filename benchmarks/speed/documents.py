@@ -18,7 +18,13 @@ from torch import Tensor
 from torch.nn import Linear, Module, ReLU, Sequential
 from torch_geometric.utils import to_dense_batch
 
-from benchmarks.speed.timing import Record, Turn, record, take_turns
+from benchmarks.speed.timing import (
+    Record,
+    record,
+    skipped,
+    take_turns,
+    training_turn,
+)
 from gswe_pyg import GSWEAggregation
 from gswe_pyg.datasets import SetDataset, WordSets
 from gswe_pyg.loader import BucketBatchSampler
@@ -74,8 +80,7 @@ def measure(data: Path, steps: int, seed: int) -> Iterator[Record]:
     try:
         dataset = load(data)
     except FileNotFoundError:
-        for name in ("bucketed", "padded_batches"):
-            yield record(DATASET, name, "training", skipped="no data")
+        yield from skipped(DATASET, ("bucketed", "padded_batches"))
         return
     torch.manual_seed(seed)
     model = Network(dataset.num_features, dataset.num_classes)
@@ -83,26 +88,19 @@ def measure(data: Path, steps: int, seed: int) -> Iterator[Record]:
     padded.backbone = PaddedSAB(padded.backbone)
     bucketed = list(BucketBatchSampler(dataset, BATCH_SIZE, POOL_SIZE, seed))
     generator = torch.Generator().manual_seed(seed)
-    shuffled = torch.randperm(len(dataset), generator=generator).split(BATCH_SIZE)
-    lists = [chosen.tolist() for chosen in shuffled]
+    order = torch.randperm(len(dataset), generator=generator)
+    shuffled = [chosen.tolist() for chosen in order.split(BATCH_SIZE)]
+
+    def loss(model: Module, chosen: list[int]) -> Tensor:
+        batch = dataset.get_batch(chosen)
+        logits = model(batch.x, batch.batch, batch.ptr, batch.num_graphs)
+        return F.cross_entropy(logits, batch.y)
+
     turns = {
-        "bucketed": _make_turn(model, dataset, bucketed),
-        "padded_batches": _make_turn(padded, dataset, lists),
+        "bucketed": training_turn(model, loss, bucketed, fused=True),
+        "padded_batches": training_turn(padded, loss, shuffled, fused=True),
     }
     for name, seconds in take_turns(turns, steps).items():
         # Batches are not alike: the mean, and not the median, makes an epoch.
         line = record(DATASET, name, "training", seconds)
         yield line | {"seconds": fmean(seconds) * len(bucketed)}
-
-
-def _make_turn(model: Module, dataset: SetDataset, batches: list[list[int]]) -> Turn:
-    optimizer = torch.optim.Adam(model.parameters(), fused=True)
-
-    def step(chosen: list[int]) -> None:
-        batch = dataset.get_batch(chosen)
-        logits = model(batch.x, batch.batch, batch.ptr, batch.num_graphs)
-        optimizer.zero_grad()
-        F.cross_entropy(logits, batch.y).backward()
-        optimizer.step()
-
-    return lambda i: lambda: step(batches[i % len(batches)])

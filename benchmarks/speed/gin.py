@@ -9,11 +9,19 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
+import torch.nn.functional as F
+from torch import Tensor
 from torch.nn import Module
 from torch_geometric.data import Batch, Data
 from torch_geometric.nn import aggr
 
-from benchmarks.speed.timing import Record, Turn, record, take_turns
+from benchmarks.speed.timing import (
+    Record,
+    record,
+    skipped,
+    take_turns,
+    training_turn,
+)
 from gswe_pyg import GSWEAggregation
 from gswe_pyg.datasets import load_ogb
 from gswe_pyg.models import GINE, CategoryEncoder, GNNWithReadout
@@ -35,21 +43,19 @@ READOUTS: dict[str, Callable[[int], aggr.Aggregation]] = {
 def measure(data: Path, steps: int, seed: int) -> Iterator[Record]:
     """The time of a step for each setting and readout."""
     if not (data / "ogbg_molhiv").is_dir():
-        for name in READOUTS:
-            yield record("ogbg-molhiv", name, "training", skipped="no data")
+        yield from skipped("ogbg-molhiv", READOUTS)
         return
     graphs = load_molecules(data, steps * max(size for _, size in SETTINGS), seed)
-    for hidden, batch_size in SETTINGS:
-        case = f"{hidden} channels, batches of {batch_size}"
-        batches = [
-            Batch.from_data_list(graphs[i * batch_size : (i + 1) * batch_size])
-            for i in range(steps)
-        ]
+    for hidden, size in SETTINGS:
+        starts = range(0, steps * size, size)
+        batches = [Batch.from_data_list(graphs[i : i + size]) for i in starts]
         turns = {}
         for name, build in READOUTS.items():
             torch.manual_seed(seed)
-            turns[name] = _make_turn(_network(hidden, build(hidden)), batches)
+            network = _network(hidden, build(hidden))
+            turns[name] = training_turn(network, _loss, batches)
         for name, seconds in take_turns(turns, steps).items():
+            case = f"{hidden} channels, batches of {size}"
             yield record(case, name, "training", seconds)
 
 
@@ -66,14 +72,6 @@ def _network(hidden: int, readout: Module) -> GNNWithReadout:
     return GNNWithReadout(gnn, readout, 1, atoms, bonds)
 
 
-def _make_turn(model: Module, batches: list[Batch]) -> Turn:
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
-    loss_of = torch.nn.functional.binary_cross_entropy_with_logits
-
-    def step(b: Batch) -> None:
-        optimizer.zero_grad()
-        out = model(b.x, b.edge_index, b.batch, b.edge_attr, batch_size=b.num_graphs)
-        loss_of(out, b.y.float()).backward()
-        optimizer.step()
-
-    return lambda i: lambda: step(batches[i % len(batches)])
+def _loss(model: Module, b: Batch) -> Tensor:
+    out = model(b.x, b.edge_index, b.batch, b.edge_attr, batch_size=b.num_graphs)
+    return F.binary_cross_entropy_with_logits(out, b.y.float())

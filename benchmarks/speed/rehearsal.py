@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pandas as pd
+import torch
 
 from benchmarks.engine.tables import markdown
 from benchmarks.speed.contenders import CONTENDERS, prepare
@@ -11,6 +12,14 @@ from benchmarks.speed.shapes import SIX, SKEWED, Shape, make_batch
 
 #: Bytes a second that the memory of two devices can move (SXM, 80 GB).
 BANDWIDTH = {"A100": 2.04e12, "H100": 3.35e12}
+
+
+def is_available(device: str) -> bool:
+    try:
+        torch.empty(1, device=device)
+    except (AssertionError, RuntimeError, NotImplementedError):  # depends on the build
+        return False
+    return True
 
 
 def render(setting: Setting, parts: list[str]) -> str:

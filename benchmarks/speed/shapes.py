@@ -1,6 +1,6 @@
 """The batches that readouts are timed on."""
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -21,9 +21,6 @@ class Shape:
     def __str__(self) -> str:
         head = f"{self.graphs}, {self.nodes}, {self.slices}, {self.points}"
         return f"{self.large} + {head}" if self.large else head
-
-    def as_dict(self) -> dict[str, int]:
-        return asdict(self)
 
 
 #: Molecules, proteins, wide molecules and point clouds, as in the design.

@@ -8,11 +8,10 @@ import gc
 import math
 import random
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
-import psutil
 import torch
 
 from benchmarks.speed.contenders import CONTENDERS, prepare
@@ -134,23 +133,24 @@ def record(
     return line | more
 
 
-class Bystanders:
-    """How much of the processors other processes take, from now on.
+def skipped(case: str, contenders: Iterable[str]) -> Iterator[Record]:
+    """Records of what cannot be trained here."""
+    for name in contenders:
+        yield record(case, name, "training", skipped="no data")
 
-    Where that is much, those that use many threads suffer more than those that use
-    one: better to measure again.
-    """
 
-    def __init__(self) -> None:
-        self.start, self.busy = time.perf_counter(), self._busy_seconds()
+def training_turn(
+    model: torch.nn.Module,
+    loss: Callable[[torch.nn.Module, Any], torch.Tensor],
+    batches: Sequence[Any],
+    **options: Any,
+) -> Turn:
+    """In each round a step of Adam on the next batch."""
+    optimizer = torch.optim.Adam(model.parameters(), **options)
 
-    def share(self) -> float:
-        busy = self._busy_seconds() - self.busy
-        wall = time.perf_counter() - self.start
-        return max(0.0, busy / (wall * psutil.cpu_count()))
+    def step(batch: Any) -> None:
+        optimizer.zero_grad()
+        loss(model, batch).backward()
+        optimizer.step()
 
-    @staticmethod
-    def _busy_seconds() -> float:
-        everyone = psutil.cpu_times()
-        idle = everyone.idle + getattr(everyone, "iowait", 0.0)
-        return sum(everyone) - idle - time.process_time()
+    return lambda i: lambda: step(batches[i % len(batches)])

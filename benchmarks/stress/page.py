@@ -1,13 +1,16 @@
 """``stress.md``, and the marked part of ``docs/scaling.md``, from ``stress.json``."""
 
-import json
 from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-from benchmarks.engine import provenance
+import pandas as pd
 
-RESULTS = Path(__file__).resolve().parents[1] / "results"
+from benchmarks.engine import measurements
+from benchmarks.engine.config import RESULTS
+from benchmarks.engine.pages import replace_part
+from benchmarks.engine.tables import markdown
+
 SCALING = RESULTS.parents[1] / "docs" / "scaling.md"
 
 INTRODUCTION = """# Stress
@@ -20,49 +23,38 @@ number and the largest that is right; those without a limit are there to compare
 Part = dict[str, Any]
 
 
-def write(path: Path, name: str, part: Part, busy: float, checks: list[Part]) -> None:
-    """Replaces one part of the results, and leaves what other runs have measured."""
-    results = json.loads(path.read_text()) if path.exists() else {}
-    results[name] = part | provenance.of_measurement(busy) | {"checks": checks}
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(dict(sorted(results.items())), indent=1) + "\n")
-    temporary.replace(path)
-
-
 def refresh(results: Path) -> None:
     """Renders what is on file in a folder; the extrapolation only from our own."""
-    path = results / "stress.json"
-    if not path.exists():
+    parts = measurements.read(results / "stress.json")
+    if not parts:
         return
-    parts = json.loads(path.read_text())
     (results / "stress.md").write_text(render(parts))
+    print(f"stress: {results / 'stress.md'}")
     if results.resolve() == RESULTS and "costs" in parts:
         from benchmarks.stress import scaling
 
-        begin, end = "<!-- begin:costs -->", "<!-- end:costs -->"
-        before, _, rest = SCALING.read_text().partition(begin)
-        after = rest.partition(end)[2]
         text = scaling.render(parts["costs"])
-        SCALING.write_text(f"{before}{begin}\n\n{text}\n\n{end}{after}")
+        SCALING.write_text(replace_part(SCALING, "costs", text))
 
 
 def render(parts: dict[str, Part]) -> str:
-    import pandas as pd
-
-    from benchmarks.engine.tables import markdown
-
     summary, sections = [], []
-    for name, part in parts.items():
+    for name, part in sorted(parts.items()):
         judged = [c["holds"] for c in part["checks"] if c["holds"] is not None]
-        row = {"part": part["title"], "name": f"`{name}`"}
-        row |= {"checks that hold": f"{sum(judged)} of {len(judged)}"}
-        summary.append(row | {"took": f"{part['seconds']:.0f} s"})
-        table = markdown(pd.DataFrame([_row(check) for check in part["checks"]]))
-        texts = [_wrap(part["about"]), table, _wrap(_origin(part))]
-        sections.append("\n\n".join([f"## {part['title']}", *texts]))
-    return (
-        "\n\n".join([INTRODUCTION, markdown(pd.DataFrame(summary)), *sections]) + "\n"
-    )
+        summary.append(
+            {
+                "part": part["title"],
+                "name": f"`{name}`",
+                "checks that hold": f"{sum(judged)} of {len(judged)}",
+                "sizes": part.get("scale"),
+                "took": f"{part['seconds']:.0f} s",
+            }
+        )
+        table = markdown(pd.DataFrame(map(_row, part["checks"])))
+        sections += [f"## {part['title']}", _wrap(part["about"]), table]
+        sections.append(_wrap(_origin(part)))
+    table = markdown(pd.DataFrame(summary))
+    return "\n\n".join([INTRODUCTION, table, *sections]) + "\n"
 
 
 def _row(check: Part) -> dict[str, str]:

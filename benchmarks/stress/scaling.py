@@ -1,5 +1,6 @@
 """What a billion sets would cost, from the costs of one."""
 
+from itertools import product
 from typing import Any
 
 import pandas as pd
@@ -44,39 +45,42 @@ def _embedding(checks: list[dict[str, Any]], channels: int) -> pd.DataFrame:
     for check in _of_mode(checks, "embed"):
         size, seconds = check["size"], check["seconds_per_set"]
         crowded = seconds * crowding[size]
-        hours = NUM_SETS * crowded / 3600
-        row = {
-            "elements a set": f"{size:,}",
-            "a set": f"{1e6 * seconds:.3g} µs",
-            "beside another process": f"{crowding[size]:.2f}x",
-            "core-hours": f"{hours:,.3g}",
-            f"on {CORES} cores": f"{hours / CORES:,.3g} h",
-        }
+        hours, num_bytes = NUM_SETS * crowded / 3600, 4 * size * channels
         price = f"at ${DOLLARS_PER_CORE_HOUR} a core-hour (assumed)"
-        row[price] = f"${hours * DOLLARS_PER_CORE_HOUR:,.3g}"
-        num_bytes = 4 * size * channels
-        row["read by each core"] = f"{num_bytes / crowded / 2**20:,.0f} MiB/s"
-        row["elements"] = f"{num_bytes * NUM_SETS / 2**40:,.3g} TiB"
-        rows.append(row)
+        rows.append(
+            {
+                "elements a set": f"{size:,}",
+                "a set": f"{1e6 * seconds:.3g} µs",
+                "beside another process": f"{crowding[size]:.2f}x",
+                "core-hours": f"{hours:,.3g}",
+                f"on {CORES} cores": f"{hours / CORES:,.3g} h",
+                price: f"${hours * DOLLARS_PER_CORE_HOUR:,.3g}",
+                "read by each core": f"{num_bytes / crowded / 2**20:,.0f} MiB/s",
+                "elements": f"{num_bytes * NUM_SETS / 2**40:,.3g} TiB",
+            }
+        )
     return pd.DataFrame(rows)
 
 
 def _training(checks: list[dict[str, Any]]) -> pd.DataFrame:
     rows = []
-    for check in _of_mode(checks, "train"):
-        step = SETS_PER_STEP * check["seconds_per_set"]
-        for exchange in _of_mode(checks, "exchange"):
-            pair = exchange["measured"] / 1e3
-            row = {
+    for check, exchange in product(
+        _of_mode(checks, "train"), _of_mode(checks, "exchange")
+    ):
+        step, pair = (
+            SETS_PER_STEP * check["seconds_per_set"],
+            exchange["measured"] / 1e3,
+        )
+        # A ring sends 2 (P - 1) / P of the gradients, a pair all of them once.
+        seconds = {p: step + pair * 2 * (p - 1) / p for p in PROCESSES}
+        speed_up = {p: f"{p * step / total:.3g}x" for p, total in seconds.items()}
+        rows.append(
+            {
                 "elements a set": f"{check['size']:,}",
                 "parameters": f"{exchange['parameters']:,}",
                 "step": f"{1e3 * step:.3g} ms",
                 "exchange by two": f"{1e3 * pair:.3g} ms",
+                **{f"speed-up by {p}": text for p, text in speed_up.items()},
             }
-            for processes in PROCESSES:
-                # A ring sends 2 (P - 1) / P of the gradients, a pair all of them once.
-                seconds = step + pair * 2 * (processes - 1) / processes
-                speed_up = f"{processes * step / seconds:.3g}x"
-                row[f"speed-up by {processes}"] = speed_up
-            rows.append(row)
+        )
     return pd.DataFrame(rows)

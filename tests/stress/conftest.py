@@ -12,11 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 import torch
 
-from benchmarks.stress.page import write
+from benchmarks.engine.measurements import Bystanders, write
 
 SEED = 0
 
@@ -36,23 +35,23 @@ def seed() -> int:
 def checks(request: pytest.FixtureRequest, sizes: dict[str, Any]) -> Iterator[list]:
     """The checks of a file; they are written when its last test has ended."""
     found: list[dict[str, Any]] = []
-    start, others = time.perf_counter(), _seconds_of_others()
+    start, bystanders = time.perf_counter(), Bystanders()
     yield found
-    seconds = time.perf_counter() - start
-    busy = (_seconds_of_others() - others) / seconds / psutil.cpu_count()
     if "STRESS_RESULTS" in os.environ:
         name = Path(request.module.__file__).stem.removeprefix("test_")
         title, _, about = request.module.__doc__.strip().partition("\n\n")
-        part = {"title": title.rstrip("."), "about": " ".join(about.split())}
-        part |= {"sizes": sizes, "seed": SEED, "seconds": round(seconds, 1)}
-        write(Path(os.environ["STRESS_RESULTS"]), name, part, max(0.0, busy), found)
-
-
-def _seconds_of_others() -> float:
-    """Processor time of all but us and the processes that we have waited for."""
-    everyone, ours = psutil.cpu_times(), os.times()
-    idle = everyone.idle + getattr(everyone, "iowait", 0.0)
-    return sum(everyone) - idle - sum(ours[:4])
+        write(
+            Path(os.environ["STRESS_RESULTS"]),
+            name,
+            bystanders,
+            title=title.rstrip("."),
+            about=" ".join(about.split()),
+            scale="full" if sizes is request.module.FULL else "small",
+            sizes=sizes,
+            seed=SEED,
+            seconds=round(time.perf_counter() - start, 1),
+            checks=found,
+        )
 
 
 class Measure:

@@ -6,6 +6,7 @@ from benchmarks.__main__ import main
 from benchmarks.commands import report
 from benchmarks.engine import config
 from benchmarks.engine.arguments import UsageError
+from benchmarks.engine.pages import replace_part
 from tests.benchmarks.markdown import rows
 
 
@@ -22,28 +23,28 @@ def write(path, experiment, **settings):
     path.write_text(json.dumps(record) + "\n")
 
 
-def test_replace_part():
-    page = "a\n<!-- begin:x -->old<!-- end:x -->\n<!-- begin:y -->\n<!-- end:y -->\nb"
-    new = report.replace_part(page, "x", "one \\1 two")
+def test_replace_part(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("a\n<!-- begin:x -->old<!-- end:x -->\n<!-- begin:y -->b")
+    new = replace_part(page, "x", "one \\1 two")
     assert new == (
-        "a\n<!-- begin:x -->\n\none \\1 two\n\n<!-- end:x -->\n"
-        "<!-- begin:y -->\n<!-- end:y -->\nb"
+        "a\n<!-- begin:x -->\n\none \\1 two\n\n<!-- end:x -->\n<!-- begin:y -->b"
     )
-    assert report.replace_part(new, "x", "one \\1 two") == new
-
-
-@pytest.mark.parametrize(
-    "page", ["", "<!-- begin:x -->", 2 * "<!-- begin:x --><!-- end:x -->"]
-)
-def test_replace_part_needs_one_place(page):
-    with pytest.raises(UsageError, match="exactly one part <!-- begin:x -->"):
-        report.replace_part(page, "x", "text")
+    page.write_text(new)
+    assert replace_part(page, "x", "one \\1 two") == new
+    for name in ("y", "z"):
+        with pytest.raises(UsageError, match=f"has no part <!-- begin:{name} -->"):
+            replace_part(page, name, "text")
 
 
 def test_any_folder_has_its_pages(tmp_path, capsys):
     """A config may have any name: records tell what experiment they are of."""
     write(tmp_path / "mine.jsonl", "self_supervised", readout="pma", points=2)
+    write(tmp_path / "other.jsonl", "graphs")
     front_page = report.FRONT_PAGE.read_text()
+    assert main(["report", "self_supervised", f"results={tmp_path}"]) == 0
+    assert {path.name for path in tmp_path.glob("*.md")} == {"self_supervised.md"}
+    (tmp_path / "other.jsonl").unlink()
     assert main(["report", f"results={tmp_path}"]) == 0
     page = (tmp_path / "self_supervised.md").read_text()
     assert page.startswith("# Learning without labels\n")
@@ -51,13 +52,6 @@ def test_any_folder_has_its_pages(tmp_path, capsys):
     assert ["PMA, 2", "12.5 †", "nan", "7"] in rows(page)
     assert report.FRONT_PAGE.read_text() == front_page
     assert "graphs: no records" in capsys.readouterr().out
-
-
-def test_one_experiment(tmp_path):
-    write(tmp_path / "a.jsonl", "self_supervised", readout="pma", points=2)
-    write(tmp_path / "b.jsonl", "graphs")
-    assert main(["report", "self_supervised", f"results={tmp_path}"]) == 0
-    assert {path.name for path in tmp_path.glob("*.md")} == {"self_supervised.md"}
 
 
 def test_records_of_no_experiment_are_named(tmp_path, capsys):

@@ -40,6 +40,9 @@ def test_every_command_has_help(command, capsys):
         (["list", "result=x"], "did you mean 'results'"),
         (["datasets", "rot=x"], "unknown key 'rot'"),
         (["graphgym", "mutagg"], "did you mean 'mutag'"),
+        (["speed", "only=shape"], "unknown part 'shape'; did you mean 'shapes'?"),
+        (["stress", "only=cost"], "did you mean 'costs'"),
+        (["stress", "sizes=tiny"], "unknown sizes 'tiny'; there are full, small"),
     ],
 )
 def test_errors_are_one_line(capfd, tmp_path, arguments, message):

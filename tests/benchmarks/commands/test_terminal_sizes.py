@@ -69,4 +69,4 @@ def test_speed(tmp_path):
 def test_stress(tmp_path):
     session = shown("stress", "only=loading", "sizes=small", f"results={tmp_path}")
     assert "passed" in session.output
-    assert f"page: {tmp_path}" in session.output.replace("\r\n", "")
+    assert f"stress: {tmp_path}" in session.output.replace("\r\n", "")

@@ -57,25 +57,12 @@ def test_errors_name_the_key_and_the_value(arguments, message):
 
 def test_help(capsys):
     with pytest.raises(SystemExit) as exit:
-        parse(Options, ["x", "--help"], "test", more="And more.")
+        read("x", "--help")
     assert exit.value.code == 0
     out = capsys.readouterr().out
     assert out.startswith("usage: python -m benchmarks test [NAME] [key=value ...]\n\n")
     assert "\nDoes something.\n\nAnd something else.\n" in out
-    assert "\n  rate=0.5               how fast\n" in out
-    assert out.endswith("\nAnd more.\n")
-
-
-def test_what_is_required(capsys):
-    @dataclass(frozen=True)
-    class Needy:
-        """Needs something."""
-
-        name: str = option(..., "the name of it", positional=True)
-
-    with pytest.raises(UsageError, match="name is missing: the name of it; see"):
-        parse(Needy, [], "needy")
-    assert parse(Needy, ["x"], "needy").name == "x"
+    assert "\n  rate=0.5                   how fast\n" in out
 
 
 def test_registry_names_the_nearest_entry():

@@ -99,7 +99,3 @@ def test_what_cannot_be_timed_is_recorded(monkeypatch):
     monkeypatch.setattr("benchmarks.speed.contenders.MAX_BYTES", 100)
     records = list(time_shape(Shape(5, 7, 4, 3), ["padded"], 2, budget=0.01, seed=0))
     assert [line["skipped"] for line in records] == ["needs 0 GB"] * 2
-
-
-def test_the_share_of_others_is_a_share():
-    assert timing.Bystanders().share() >= 0
