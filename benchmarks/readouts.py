@@ -146,6 +146,10 @@ def midpoints(num_points: int) -> list[float]:
     return [(m + 0.5) / num_points for m in range(num_points)]
 
 
+# Okabe and Ito's, as in gswe_pyg/style.mplstyle; lines tell apart what shares a colour.
+BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
+YELLOW, BLUE, VERMILION, PINK = "#F0E442", "#0072B2", "#D55E00", "#CC79A7"
+
 READOUTS: Registry = Registry(
     "readout",
     mean=Readout(lambda _: MeanAggregation(), "mean", "0.6", has_points=False),
@@ -168,48 +172,49 @@ READOUTS: Registry = Registry(
     mean_std_max=Readout(
         lambda _: MultiAggregation(["mean", "std", "max"]),
         "mean, std, max",
-        "tab:brown",
+        BLACK,
         has_points=False,
     ),
-    deep_sets=Readout(_deep_sets, "Deep Sets", "tab:olive", has_points=False),
-    sort=Readout(lambda shape: SortAggregation(shape.points), "sort", "tab:pink"),
+    deep_sets=Readout(_deep_sets, "Deep Sets", YELLOW, has_points=False),
+    sort=Readout(lambda shape: SortAggregation(shape.points), "sort", PINK, ":"),
     quantile=Readout(
         lambda shape: QuantileAggregation(midpoints(shape.points)),
         "quantile",
-        "tab:cyan",
+        GREEN,
     ),
     set_transformer=Readout(
-        _set_transformer, "Set Transformer", "darkgoldenrod", has_points=False
+        _set_transformer, "Set Transformer", ORANGE, "--", has_points=False
     ),
-    pma=Readout(_pma, "PMA", "tab:orange", has_references=True),
+    pma=Readout(_pma, "PMA", ORANGE, has_references=True),
     pma_near_origin=Readout(
         _pma,
         "PMA, near origin",
-        "tab:red",
+        ORANGE,
         ":",
         has_references=True,
         constants=_seeds_and_biases,
     ),
-    gswe_linear=_gswe("linear", "tab:blue", "-", size=False),
-    gswe_linear_size=_gswe("linear", "tab:blue", "--", size=True),
-    gswe_barycentric=_gswe("barycentric", "tab:green", "--", size=False),
-    gswe_barycentric_size=_gswe("barycentric", "tab:green", ":", size=True),
-    gswe_heads1=_heads(1, "navy", size=False),
-    gswe_heads1_size=_heads(1, "navy", size=True),
-    gswe_heads2=_heads(2, "slateblue", size=False),
-    gswe_heads4=_heads(4, "darkviolet", size=False),
-    gswe_heads4_size=_heads(4, "darkviolet", size=True),
-    gswe_heads8=_heads(8, "mediumorchid", size=False),
+    gswe_linear=_gswe("linear", SKY, "-", size=False),
+    gswe_linear_size=_gswe("linear", SKY, "--", size=True),
+    gswe_barycentric=_gswe("barycentric", SKY, "-.", size=False),
+    gswe_barycentric_size=_gswe("barycentric", SKY, ":", size=True),
+    gswe_heads1=_heads(1, BLUE, size=False),
+    gswe_heads1_size=_heads(1, BLUE, size=True),
+    gswe_heads2=_heads(2, SKY, size=False),
+    gswe_heads4=_heads(4, VERMILION, size=False),
+    gswe_heads4_size=_heads(4, VERMILION, size=True),
+    gswe_heads8=_heads(8, PINK, size=False),
     repset=Readout(
         lambda shape: RepSet(shape.channels, shape.references, shape.points),
         "RepSet",
-        "firebrick",
+        GREEN,
+        "--",
         has_references=True,
     ),
     approx_repset=Readout(
         lambda shape: ApproxRepSet(shape.channels, shape.references, shape.points),
         "ApproxRepSet",
-        "tab:purple",
+        PINK,
         has_references=True,
     ),
 )

@@ -35,7 +35,7 @@ html_math_renderer = "mathml"
 html_static_path = ["_static"]
 html_css_files = ["pictures.css"]
 
-myst_enable_extensions = ["dollarmath"]
+myst_enable_extensions = ["attrs_inline", "dollarmath"]
 myst_heading_anchors = 4
 # Pages that are included from elsewhere link to what is beside them there. That all
 # links of all pages lead somewhere is a test.
@@ -60,7 +60,9 @@ sphinx_gallery_conf = {
     "reset_argv": "pages.arguments",
     "within_subsection_order": "FileNameSortKey",
     "abort_on_example_error": True,
+    "default_thumb_file": str(HERE / "images" / "idea.png"),
     "download_all_examples": False,
+    "remove_config_comments": True,
     "show_signature": False,
     "min_reported_time": 3600,
     "write_computation_times": False,
@@ -68,7 +70,8 @@ sphinx_gallery_conf = {
 
 
 def point_inside(app, docname: str, source: list[str]) -> None:
-    """Links that leave docs/ lead to the page of the site, or name the file."""
+    """Links that leave docs/ lead to the page of the site, or name the file; pictures
+    get their dark twins."""
     up = "../" * docname.count("/")
     text = source[0]
     for outside, inside in (
@@ -77,7 +80,16 @@ def point_inside(app, docname: str, source: list[str]) -> None:
         (r"\.\./examples/(\w+)\.py", r"gallery/\1.rst"),
     ):
         text = re.sub(rf"\]\({up}{outside}", rf"]({up}{inside}", text)
-    source[0] = re.sub(r"(?<!!)\[([^\]]+)\]\(\.\./([^)]+)\)", r"\1 (`\2`)", text)
+    text = re.sub(r"(?<!!)\[([^\]]+)\]\(\.\./([^)]+)\)", r"\1 (`\2`)", text)
+    source[0] = re.sub(r"(!\[[^\]]*\]\(images/(\w+))\.png\)", add_dark, text)
+
+
+def add_dark(picture: re.Match) -> str:
+    """The picture, and beside it the one for the dark theme, if there is one."""
+    start, name = picture.groups()
+    if not (HERE / "images" / f"{name}-dark.png").exists():
+        return picture.group()
+    return f"{start}.png){{.only-light}} {start}-dark.png){{.only-dark}}"
 
 
 def setup(app) -> None:

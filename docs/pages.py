@@ -11,6 +11,13 @@ from types import ModuleType
 NOT_RUN = ("embed_with_ray",)
 #: Quick enough to be shown as they are; the others run with '--fast'.
 IN_FULL = ("visualize_slices",)
+#: For examples that draw nothing; the others have their own, or the default.
+THUMBNAILS = {
+    "distributed": "set_circles",
+    "neighbourhood_aggregation": "same_mean",
+    "replace_global_mean_pool": "same_mean",
+    "set_circles_contrastive": "set_circles",
+}
 SPELLED = {"Gnn": "GNN", "mnist": "MNIST", "ray": "Ray", "Graphgym": "GraphGym"}
 
 
@@ -40,18 +47,16 @@ def copy_examples(source: Path, target: Path, header: Path) -> None:
         title = " ".join(SPELLED.get(word, word) for word in words)
         stem = path.stem
         options = "" if stem in IN_FULL else " --fast"
-        ran = (
-            f"The file is ``examples/{path.name}``. "
-            + ("It was not run here." if stem in NOT_RUN else "")
-            + (
-                f"At the end of the page is what ``python examples/{path.name}"
-                f"{options}`` prints and draws."
-                if stem not in NOT_RUN
-                else ""
-            )
-        )
+        ran = f"At the end of the page is what ``python examples/{path.name}{options}``"
+        ran += " prints and draws."
+        if stem in NOT_RUN:
+            ran = f"The file is ``examples/{path.name}``. It was not run here."
         new = f"{title}\n{'=' * len(title)}\n\n{docstring.strip()}\n\n{ran}\n"
-        (target / path.name).write_text(text.replace(docstring, new, 1))
+        text = text.replace(docstring, new, 1)
+        if stem in THUMBNAILS:
+            picture = f"images/{THUMBNAILS[stem]}.png"
+            text += f"\n# sphinx_gallery_thumbnail_path = '{picture}'\n"
+        (target / path.name).write_text(text)
 
 
 def write_api(package: ModuleType, folder: Path) -> None:

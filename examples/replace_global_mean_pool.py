@@ -69,7 +69,7 @@ def main() -> None:
         if label == "mean":
             readout = MeanAggregation()
         else:
-            readout = GSWEAggregation(32, 32, num_points=8, out_channels=32)
+            readout = GSWEAggregation(32, heads=1, extremes=True)
         model = Net(dataset.num_features, dataset.num_classes, readout)
         optimizer = torch.optim.Adam(model.parameters(), lr=0.005)
         model(next(iter(test))).sum().backward()  # the first call compiles
@@ -86,6 +86,8 @@ def main() -> None:
         accuracy = hits / len(test.dataset)
         print(f"{label:<7} | {accuracy:>13.3f} | {seconds:>7.1f}")
     print("\nSeconds of training, without the first call.")
+    print("\nWhat GSWE has learned, by channel:")
+    print(readout.describe())
 
 
 if __name__ == "__main__":

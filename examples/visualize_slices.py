@@ -20,7 +20,7 @@ from matplotlib import pyplot as plt
 from gswe_pyg.ops import segment_quantile
 from gswe_pyg.slicers import LinearSlicer, PolynomialSlicer
 
-COLORS = ("tab:blue", "tab:orange", "0.35")
+COLORS = ("C0", "C1", "0.35")
 
 
 def half_moons(number: int, noise: float = 0.08) -> tuple[Tensor, Tensor]:
@@ -96,6 +96,7 @@ def main() -> None:
         "linear": LinearSlicer(2, 64),
         f"polynomial, degree {args.degree}": PolynomialSlicer(2, 64, args.degree),
     }
+    plt.style.use("gswe_pyg.style")
     figure, axes = plt.subplots(2, 3, figsize=(10, 6.2), layout="constrained")
     for (label, slicer), row in zip(slicers.items(), axes, strict=True):
         chosen = most_different(slicer, *sets)

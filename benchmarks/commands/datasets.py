@@ -130,11 +130,13 @@ def padding_report(dataset: "SetDataset") -> str:
 
 def draw_set_circles(path: Path, num_columns: int = 5) -> None:
     """Draws sets of both classes, one class per row."""
+    from matplotlib import style
     from matplotlib.figure import Figure
     from matplotlib.patches import Circle
 
     from gswe_pyg.datasets import SetCircles
 
+    style.use("gswe_pyg.style")
     dataset = SetCircles()
     figure = Figure(figsize=(2 * num_columns, 4.2), layout="tight")
     axes = figure.subplots(2, num_columns, sharex=True, sharey=True)

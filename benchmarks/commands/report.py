@@ -32,6 +32,8 @@ def main(arguments: list[str]) -> int:
     check_known("experiment", wanted, known)
     if not options.results.is_dir():
         raise UsageError(f"there is no folder {options.results}")
+    if importlib.util.find_spec("matplotlib"):
+        importlib.import_module("matplotlib.style").use("gswe_pyg.style")
     found = load(options.results)
     for name in wanted:
         if name in OTHERS:
