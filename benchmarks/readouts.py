@@ -14,13 +14,14 @@ from torch_geometric.nn.aggr import (
     MeanAggregation,
     MultiAggregation,
     SetTransformerAggregation,
+    SoftmaxAggregation,
     SortAggregation,
     SumAggregation,
 )
 
 from benchmarks.engine.arguments import Registry, UsageError
 from gswe_pyg import GSWEAggregation
-from gswe_pyg.aggr import QuantileAggregation  # PyG's numbers, in less time
+from gswe_pyg.aggr import MedianAggregation, QuantileAggregation  # PyG's numbers
 from gswe_pyg.aggr.gswe import REFERENCE_STD
 from gswe_pyg.models import PMA, ApproxRepSet, RepSet
 
@@ -175,6 +176,21 @@ READOUTS: Registry = Registry(
         BLACK,
         has_points=False,
     ),
+    pna=Readout(
+        lambda _: MultiAggregation(["mean", "min", "max", "std"]),
+        "PNA's four",
+        BLACK,
+        ":",
+        has_points=False,
+    ),
+    softmax=Readout(
+        lambda shape: SoftmaxAggregation(learn=True, channels=shape.channels),
+        "softmax",
+        BLACK,
+        ":",
+        has_points=False,
+    ),
+    median=Readout(lambda _: MedianAggregation(), "median", BLACK, has_points=False),
     deep_sets=Readout(_deep_sets, "Deep Sets", YELLOW, has_points=False),
     sort=Readout(lambda shape: SortAggregation(shape.points), "sort", PINK, ":"),
     quantile=Readout(

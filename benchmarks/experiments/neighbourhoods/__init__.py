@@ -1,0 +1,1 @@
+"""Aggregations inside a layer: many sets of a few neighbours."""

@@ -1,0 +1,61 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from benchmarks.engine import config
+from benchmarks.engine.arguments import UsageError
+from benchmarks.engine.grid import Context
+from benchmarks.experiments.neighbourhoods import run as neighbourhoods
+from benchmarks.experiments.neighbourhoods.report import part
+from benchmarks.experiments.neighbourhoods.run import TASKS, Run, execute, make_graph
+from tests.benchmarks.markdown import rows
+
+CONTEXT = Context(torch.device("cpu"), Path("data"))
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    monkeypatch.setattr(neighbourhoods, "NUM_NODES", 300)
+    monkeypatch.setattr(neighbourhoods, "PARTS", [200, 50, 50])
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_labels_follow_from_the_neighbours_and_not_from_the_degree(task):
+    x, (start, end), y = make_graph(task, seed=0)
+    values = x[:, 0] - x[:, 1]
+    degrees = end.bincount()
+    assert degrees.unique().tolist() == list(range(3, 13))
+    for degree in (3, 12):
+        nodes = (degrees == degree).nonzero().flatten()
+        assert 0.4 <= y[nodes].double().mean() <= 0.5  # some share their largest one
+        found = torch.stack(
+            [TASKS[task](values[start[end == node]][None])[0] for node in nodes]
+        )
+        assert found[y[nodes] == 1].min() > found[y[nodes] == 0].max()
+
+
+@pytest.mark.parametrize("readout", ["mean", "pna", "softmax", "gswe_heads2"])
+def test_it_learns(readout):
+    run = Run(task="mean", readout=readout, steps=40)
+    outcome = execute(run, CONTEXT)
+    assert outcome.metrics["train_loss"] < 0.5
+    again = execute(run, CONTEXT)
+    assert again.metrics["test"] == outcome.metrics["test"]
+
+
+def test_settings():
+    assert replace(Run(), points=4).canonical() == Run().canonical()
+    with pytest.raises(UsageError, match="points must be at least 4"):
+        config.load("neighbourhoods", ["readout=gswe_heads4"])
+
+
+def test_the_rate_is_chosen_by_validation(tmp_path):
+    found = []
+    for rate, valid, test in ((0.01, 0.9, 0.7), (0.003, 0.8, 0.99)):
+        run = Run(learning_rate=rate, points=1)
+        metrics = {"test": test, "valid": valid, "step_seconds": 0.1}
+        found.append({"config": run.settings(), "metrics": metrics, "commit": "abc"})
+    text = part("neighbourhoods", found, tmp_path)
+    assert ["mean", "1", "70.0", "1.00x"] in rows(text)
