@@ -217,7 +217,7 @@ def _without_training(table: pd.DataFrame) -> str:
     return (
         f"- **Without training, sorting is enough on Point Cloud MNIST**: quantiles "
         f"in fixed directions ({few['directions']:.0f} x {few['points']:.0f} numbers a "
-        f"set; {few['embed_seconds']:.1f} s on one core for all 70,000 sets) give "
+        f"set; {few['embed_seconds']:.1f} processor seconds for all 70,000 sets) give "
         f"{scores.iloc[0]:.1f} % by 1-NN, {scores.iloc[1]:.1f} % by logistic "
         f"regression and {scores.iloc[2]:.1f} % by a small perceptron; "
         f"{best['directions']:.0f} x {best['points']:.0f} give "

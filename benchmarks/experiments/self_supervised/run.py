@@ -175,9 +175,9 @@ def execute(run: Run, context: Context) -> Outcome:
             curves = {
                 "train_loss": [_round(sum(epoch) / len(epoch)) for epoch in shown]
             }
-        begin = time.perf_counter()
+        begin = time.process_time()
         points, queries = (embed(model, s, context.device).cpu() for s in (train, test))
-        seconds = time.perf_counter() - begin
+        seconds = time.process_time() - begin
         parameters = sum(p.numel() for p in model.parameters())
     else:
         points, queries, seconds = frozen.without_network(
