@@ -4,45 +4,74 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from benchmarks.engine.pages import protocols
+from benchmarks.engine.config import fill_added
 from benchmarks.engine.records import Record, frame
 from benchmarks.experiments.documents import logistic
+from benchmarks.experiments.documents.model import OWN_ARCHITECTURES
+from benchmarks.experiments.documents.run import AUTHORS_SIZE, VARIANTS, Run
 from benchmarks.readouts import READOUTS, in_order, label
 
-#: Settings that make a series, and those along it or averaged over.
-VARIANTS = ("weighted", "start", "slicer", "scale")
-AXES = ("readout", "points", "references", "fold", "seed", *VARIANTS)
-FOLD = ["fold", "seed"]
-SIZE = ["points", "references"]
+SIZE = ["references", "points"]
+AUTHORS = "as its authors train it"
 
 
-def on_test_parts(records: Iterable[Record]) -> list[tuple[str, list[Record]]]:
-    """By protocol, the largest first."""
+def on_test_parts(records: Iterable[Record]) -> list[pd.DataFrame]:
+    """What was trained alike: three folds or more first, then the most epochs.
+    RepSet and ApproxRepSet as their authors train them stand beside all others."""
     tested = [r for r in records if r["config"]["evaluate"] == "test"]
-    return protocols(tested, AXES)
-
-
-def cells(records: list[Record]) -> pd.DataFrame:
-    """In the order of the readouts; ``series`` is what is a line of a figure: a readout
-    in one of its variants, which are named where they differ."""
-    table = frame(records)
-    own = table[table["readout"].map(_is_gswe)]
-    differing = [name for name in VARIANTS if own[name].nunique() > 1]
-    variants = [_variant(row, differing) for _, row in table.iterrows()]
-    names = [name_of(readout) for readout in table["readout"]]
-    table["series"] = [
-        ", ".join([name, *variant])
-        for name, variant in zip(names, variants, strict=True)
+    if not tested:
+        return []
+    table = cells(tested)
+    is_beside = table["series"].str.endswith(AUTHORS)
+    is_beside |= table["readout"] == logistic.NAME
+    settings = ["epochs", "learning_rate", "batch_size"]
+    alike = table[~is_beside] if not is_beside.all() else table
+    groups = [
+        table.loc[runs.index.union(table.index[is_beside])]
+        for _, runs in alike.groupby(settings)
     ]
-    table["num_variants"] = [len(variant) for variant in variants]
+    groups = [_sorted(in_all_folds(group)) for group in groups]
+    return sorted(groups, key=lambda g: (g["fold"].nunique() < 3, -epochs(g)))
+
+
+def epochs(table: pd.DataFrame) -> int:
+    """Of what is trained alike."""
+    is_beside = table["series"].str.endswith(AUTHORS)
+    is_beside |= table["readout"] == logistic.NAME
+    return table.loc[~is_beside, "epochs"].max() if not is_beside.all() else 0
+
+
+def cells(records: Iterable[Record]) -> pd.DataFrame:
+    """``series`` is a row of a table and a line of a figure: a readout in one of its
+    variants."""
+    table = fill_added(frame(records), Run)
+    table["series"] = [_series(run) for _, run in table.iterrows()]
     # Logistic regression, which is no readout, stands first.
     order = [logistic.NAME, *in_order(set(table["readout"]) - {logistic.NAME})]
     table["place"] = table["readout"].map(order.index)
-    return table.sort_values(["place", "series"], kind="stable")
+    return _sorted(table)
 
 
-def name_of(readout: str) -> str:
-    return logistic.LABEL if readout == logistic.NAME else label(readout)
+def _sorted(table: pd.DataFrame) -> pd.DataFrame:
+    return table.sort_values(["place", "series", *SIZE], kind="stable")
+
+
+def _series(run: pd.Series) -> str:
+    name = run["readout"]
+    words = [logistic.LABEL if name == logistic.NAME else label(name)]
+    words += ["word counts"] if run["weighted"] else []
+    words += [f"{v} {run[v]}" for v in VARIANTS if run[v] != getattr(Run, v)]
+    if name in OWN_ARCHITECTURES and tuple(run[SIZE]) == AUTHORS_SIZE:
+        words.append(AUTHORS)
+    return ", ".join(words)
+
+
+def in_all_folds(table: pd.DataFrame) -> pd.DataFrame:
+    """The folds that all cells have, if there are such: a grid may be under way."""
+    count = table.groupby(["series", *SIZE]).ngroups
+    found = table.groupby(["fold", "series", *SIZE]).size().groupby("fold").size()
+    complete = found.index[found == count]
+    return table[table["fold"].isin(complete)] if len(complete) else table
 
 
 def is_level(readout: str) -> bool:
@@ -52,52 +81,27 @@ def is_level(readout: str) -> bool:
     )
 
 
-def _is_gswe(readout: str) -> bool:
-    return readout in READOUTS and READOUTS[readout].has_slicer
+def by_fold(runs: pd.DataFrame) -> pd.DataFrame:
+    """Accuracies, a row per fold and a column per size; the mean over seeds."""
+    return runs.pivot_table(index="fold", columns=SIZE, values="accuracy")
 
 
-def _variant(run: pd.Series, differing: list[str]) -> list[str]:
-    if not _is_gswe(run["readout"]):
-        return []
-    words = []
-    for name in differing:
-        if name == "weighted":
-            words += ["word counts"] if run[name] else []
-        else:
-            words.append(f"{name} {run[name]}")
-    return words
+def chosen(table: pd.DataFrame, series: str) -> tuple[pd.Series, tuple | None]:
+    """The accuracy in each fold at the size that is best in the *other* folds, and the
+    size that is taken most often."""
+    wide = by_fold(table[table["series"] == series])
+    if wide.empty:
+        return pd.Series(dtype=float), None
+    if wide.shape[1] == 1 or len(wide) == 1:
+        size = wide.mean().idxmax()
+        return wide[size], size
+    sizes = {fold: wide.drop(index=fold).mean().idxmax() for fold in wide.index}
+    values = {fold: wide.loc[fold, size] for fold, size in sizes.items()}
+    return pd.Series(values), pd.Series(sizes).mode()[0]
 
 
-def same_for_gswe(table: pd.DataFrame) -> str:
-    """The settings of GSWE that are no variants, as they are in all its runs."""
-    own = table[table["readout"].map(_is_gswe)]
-    fixed = [f"{k}={own[k].iloc[0]}" for k in VARIANTS if own[k].nunique() == 1]
-    return f"; GSWE {', '.join(fixed)}" if fixed else ""
-
-
-def by_points(table: pd.DataFrame) -> pd.DataFrame:
-    """One reference (head, hidden set), of a growing number of elements."""
-    return table[table["references"] == 1]
-
-
-def by_references(table: pd.DataFrame) -> pd.DataFrame:
-    """A growing number of references, of the elements at which that was varied."""
-    fixed = table.loc[table["references"] > 1, "points"].unique()
-    return table[table["points"].isin(fixed)]
-
-
-def best(table: pd.DataFrame, series: str) -> pd.DataFrame:
-    """The runs of the size with the highest mean, among those with the most folds."""
-    own = table[table["series"] == series]
-    if own.empty:
-        return own
-    sizes = own.groupby(SIZE, sort=False)["accuracy"].agg(["size", "mean"])
-    points, references = max(sizes.index, key=lambda size: tuple(sizes.loc[size]))
-    return own[(own["points"] == points) & (own["references"] == references)]
-
-
-def per_fold(runs: pd.DataFrame) -> pd.Series:
-    """The accuracy in each fold, the mean over sizes if there are several: only for
-    folds that have all of them."""
-    wide = runs.pivot_table(index=FOLD, columns=SIZE, values="accuracy")
-    return wide.mean(axis=1, skipna=False)
+def at_shared_sizes(table: pd.DataFrame, one: str, other: str) -> list[pd.Series]:
+    """The accuracies of two series in each fold, averaged over the sizes of both."""
+    both = [by_fold(table[table["series"] == series]) for series in (one, other)]
+    shared = both[0].columns.intersection(both[1].columns)
+    return [wide[shared].mean(axis=1, skipna=False) for wide in both]

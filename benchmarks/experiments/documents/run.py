@@ -12,7 +12,7 @@ from torch import Tensor
 from torch_geometric.data import Batch
 
 from benchmarks.engine.arguments import Registry
-from benchmarks.engine.config import RunSettings, check_choices, check_positive
+from benchmarks.engine.config import RunSettings, added, check_choices, check_positive
 from benchmarks.engine.grid import Context, Outcome
 from benchmarks.experiments.documents import logistic
 from benchmarks.experiments.documents.model import (
@@ -20,6 +20,7 @@ from benchmarks.experiments.documents.model import (
     OWN_ARCHITECTURES,
     SCALES,
     SetClassifier,
+    WeightedMean,
 )
 from benchmarks.readouts import READOUTS, SLICERS, Shape, check_points
 from gswe_pyg.datasets import SetDataset, WordSets, stratified_folds
@@ -27,6 +28,9 @@ from gswe_pyg.loader import BucketBatchSampler
 from gswe_pyg.models import StackedSAB
 
 NUM_FOLDS = 5
+
+#: References x elements at which the authors of RepSet and ApproxRepSet train them.
+AUTHORS_SIZE = (10, 20)
 
 #: Batches whose sets are sorted by size together. More would save little padding, as
 #: the backbone groups sets by size once more, and would mix the sets less.
@@ -60,7 +64,7 @@ class Run(RunSettings):
     readout: str = "gswe_linear"
     points: int = 16  # elements of a reference or hidden set, seeds of PMA
     references: int = 1  # reference or hidden sets, heads of PMA
-    weighted: bool = False  # by word counts; only GSWE can be
+    weighted: bool = False  # by word counts: GSWE and mean can be
     start: float = 0.1  # deviation of GSWE's first reference
     slicer: str = "identity"  # of GSWE, behind the backbone
     scale: str = "none"  # of the embedding into the classifier
@@ -68,6 +72,8 @@ class Run(RunSettings):
     batch_size: int = 64
     learning_rate: float = 1e-3
     evaluate: str = "test"  # or on validation sets, which are cut from training sets
+    dropout: float = added(0.0)  # of the embedding
+    weight_decay: float = added(0.0)
 
     def __post_init__(self) -> None:
         DATASETS[self.dataset]
@@ -97,8 +103,14 @@ class Run(RunSettings):
         run = self if readout.has_points else replace(self, points=1)
         run = run if readout.has_references else replace(run, references=1)
         if not readout.has_slicer:
-            run = replace(run, weighted=False, start=Run.start, slicer=Run.slicer)
+            run = replace(run, start=Run.start, slicer=Run.slicer)
+        if not (readout.has_slicer or readout.has_extremes or self.readout == "mean"):
+            run = replace(run, weighted=False)
         return run
+
+
+#: Settings that make a series of their own in tables, where they are not the default.
+VARIANTS = ("start", "slicer", "scale", "dropout", "weight_decay")
 
 
 def execute(run: Run, context: Context) -> Outcome:
@@ -110,7 +122,9 @@ def execute(run: Run, context: Context) -> Outcome:
 
     torch.manual_seed(run.seed)
     model = build(run, dataset.num_features, dataset.num_classes).to(context.device)
-    optimizer = torch.optim.Adam(model.parameters(), run.learning_rate, fused=True)
+    optimizer = torch.optim.AdamW(
+        model.parameters(), run.learning_rate, weight_decay=run.weight_decay, fused=True
+    )
 
     # Batches depend on the seed and the fold alone: all readouts see the same.
     sampler = BucketBatchSampler(train, run.batch_size, POOL_SIZE, run.seed)
@@ -152,12 +166,13 @@ def build(run: Run, in_channels: int, num_classes: int) -> SetClassifier:
         backbone = BACKBONES[run.backbone](in_channels)
         channels, hidden = backbone.out_channels, HIDDEN
     entry = READOUTS[run.readout]
-    readout = entry.build(
-        Shape(channels, run.points, run.references, slicer=run.slicer)
-    )
+    shape = Shape(channels, run.points, run.references, slicer=run.slicer)
+    is_counted = run.readout == "mean" and run.weighted
+    readout = WeightedMean() if is_counted else entry.build(shape)
     if entry.has_slicer:
         entry.move_to_start(readout, run.start)
-    return SetClassifier(backbone, readout, channels, hidden, num_classes, run.scale)
+    options = {"scale": run.scale, "dropout": run.dropout}
+    return SetClassifier(backbone, readout, channels, hidden, num_classes, **options)
 
 
 def step(
