@@ -11,6 +11,7 @@ from benchmarks.engine.pages import claims_table, diverged, replace_part
 
 SUMMARY = "pages, tables and figures from the records on file"
 FRONT_PAGE = config.HERE.parent / "README.md"
+CHOOSING = config.HERE.parent / "docs" / "choosing-options.md"
 
 #: Pages of what is no experiment: each module has ``refresh(folder)``.
 OTHERS = {"speed": "benchmarks.speed.report", "stress": "benchmarks.stress.page"}
@@ -45,8 +46,8 @@ def main(arguments: list[str]) -> int:
         else:
             print(f"{name}: no records in {options.results}")
     if options.results.resolve() == config.RESULTS:
-        table = front_table(found)
-        FRONT_PAGE.write_text(replace_part(FRONT_PAGE, "readouts", table))
+        for page, (name, table) in tables_elsewhere(found).items():
+            page.write_text(replace_part(page, name, table))
     return 0
 
 
@@ -95,6 +96,12 @@ def render(
     return "\n\n".join(parts) + "\n"
 
 
-def front_table(found: dict[str, dict[str, list[records.Record]]]) -> str:
-    """The small table of the project's README."""
-    return config.module("when", "report").front_table(found.get("when", {}))
+def tables_elsewhere(
+    found: dict[str, dict[str, list[records.Record]]],
+) -> dict[Path, tuple[str, str]]:
+    """Generated parts of pages that are written by hand."""
+    report, content = config.module("when", "report"), found.get("when", {})
+    return {
+        FRONT_PAGE: ("readouts", report.front_table(content)),
+        CHOOSING: ("decision", report.decision_table(content)),
+    }

@@ -97,6 +97,9 @@ def test_report_chooses_on_validation_sets(tmp_path):
     assert "75.5" in text  # of four heads
     assert "99" not in text
     assert (tmp_path / "when.png").exists()
+    text = report.message({"when": records()})
+    assert "+5.0 points where the classes differ in its tails" in text
+    assert "mean 5.0" in text  # behind the best, at worst
     (claim,) = report.claims({"when": records()})
     assert claim.text == "GSWE, 4 heads beats mean"
     assert claim.effect.mean == pytest.approx(5)
@@ -104,3 +107,5 @@ def test_report_chooses_on_validation_sets(tmp_path):
     front = report.front_table({"when": records()})
     assert "its tails, at equal variance" in front
     assert "**75.5**" in front
+    decision = report.decision_table({"when": records()})
+    assert "| GSWE, 4 heads (75.5 %) | 70.5 % |" in decision
