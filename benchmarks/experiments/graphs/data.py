@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -22,15 +22,8 @@ from gswe_pyg.datasets import ModelNet10Points, load_ogb, load_tu, stratified_fo
 FOLDS = 10
 
 TU = (
-    "MUTAG",
-    "PTC_MR",
-    "ENZYMES",
-    "PROTEINS",
-    "NCI1",
-    "IMDB-BINARY",
-    "IMDB-MULTI",
-    "DD",
-    "REDDIT-BINARY",
+    *("MUTAG", "PTC_MR", "ENZYMES", "PROTEINS", "NCI1"),
+    *("IMDB-BINARY", "IMDB-MULTI", "DD", "REDDIT-BINARY"),
 )
 #: The metric of OGB's evaluator.
 OGB = {
@@ -39,15 +32,6 @@ OGB = {
     "ogbg-molesol": "rmse",
     "ogbg-molfreesolv": "rmse",
 }
-
-
-class Settings(Protocol):
-    """What a loader wants to know of a run."""
-
-    seed: int
-    elements: int | None
-    attributes: bool
-    splits: str
 
 
 @dataclass(frozen=True)
@@ -65,7 +49,7 @@ class GraphTask:
     worst_score: float = 0.0
 
 
-def load_tu_task(name: str, root: Path, run: Settings) -> GraphTask:
+def load_tu_task(name: str, root: Path, run: Any) -> GraphTask:
     """A seed is a fold: ten of them are one cross-validation, the next ten another."""
     graphs = _tu_graphs(root, name, run.attributes)
     split, fold = divmod(run.seed, FOLDS)
@@ -80,7 +64,7 @@ def load_tu_task(name: str, root: Path, run: Settings) -> GraphTask:
     )
 
 
-def load_ogb_task(name: str, root: Path, run: Settings) -> GraphTask:
+def load_ogb_task(name: str, root: Path, run: Any) -> GraphTask:
     """OGB's scaffold split and evaluator; the seed is that of the model."""
     from ogb.graphproppred import Evaluator
 
@@ -90,25 +74,22 @@ def load_ogb_task(name: str, root: Path, run: Settings) -> GraphTask:
     def score(out: Tensor, y: Tensor) -> float:
         return float(evaluator.eval({"y_true": y, "y_pred": out})[OGB[name]])
 
+    parts = (graphs, split["train"], split["valid"], split["test"], graphs.y.size(1))
     if OGB[name] == "rocauc":
-        loss, scale = F.binary_cross_entropy_with_logits, lambda out: out
-    else:  # the network learns targets of mean zero and deviation one
-        targets = graphs.y[split["train"]].double()
-        shift, spread = targets.mean().item(), targets.std().item()
-        loss, scale = _mse(shift, spread), lambda out: out * spread + shift
+        loss = F.binary_cross_entropy_with_logits
+        return GraphTask(*parts, lambda out, y: loss(out, y.to(out.dtype)), score)
+    # The network learns targets of mean zero and deviation one.
+    targets = graphs.y[split["train"]].double()
+    shift, spread = targets.mean().item(), targets.std().item()
     return GraphTask(
-        graphs,
-        split["train"],
-        split["valid"],
-        split["test"],
-        graphs.y.size(1),
-        lambda out, y: loss(out, y.to(out.dtype)),
-        lambda out, y: score(scale(out), y),
-        worst_score=1e6 if OGB[name] == "rmse" else 0.0,
+        *parts,
+        lambda out, y: F.mse_loss(out, ((y - shift) / spread).to(out.dtype)),
+        lambda out, y: score(out * spread + shift, y),
+        worst_score=1e6,
     )
 
 
-def load_modelnet10(root: Path, run: Settings) -> GraphTask:
+def load_modelnet10(root: Path, run: Any) -> GraphTask:
     """A tenth of the training objects is for validation."""
     graphs, num_train = _modelnet10_graphs(root, run.elements)
     train, test = torch.arange(len(graphs)).split([num_train, len(graphs) - num_train])
@@ -125,10 +106,6 @@ DATASETS: Registry = Registry(
 )
 
 METRICS = dict.fromkeys(DATASETS, "accuracy") | OGB
-
-
-def _mse(shift: float, spread: float) -> Callable[[Tensor, Tensor], Tensor]:
-    return lambda out, y: F.mse_loss(out, (y - shift) / spread)
 
 
 def _accuracy(out: Tensor, y: Tensor) -> float:
