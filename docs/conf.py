@@ -27,7 +27,13 @@ extensions = [
     "sphinx.ext.viewcode",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "_generated", "gallery_header.rst", "gallery/*.ipynb"]
+exclude_patterns = [
+    "_build",
+    "_generated",
+    "gallery/*.ipynb",
+    "gallery_header.rst",
+    "jupyter_execute",
+]
 templates_path = ["_templates"]
 html_theme = "furo"
 html_title = f"gswe-pyg {version}"
@@ -41,6 +47,7 @@ myst_heading_anchors = 4
 # links of all pages lead somewhere is a test.
 suppress_warnings = ["myst.xref_missing"]
 nb_execution_mode = "cache"
+nb_execution_cache_path = str(HERE / "_generated" / "jupyter_cache")
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300
 
@@ -80,7 +87,8 @@ def point_inside(app, docname: str, source: list[str]) -> None:
         (r"\.\./examples/(\w+)\.py", r"gallery/\1.rst"),
     ):
         text = re.sub(rf"\]\({up}{outside}", rf"]({up}{inside}", text)
-    text = re.sub(r"(?<!!)\[([^\]]+)\]\(\.\./([^)]+)\)", r"\1 (`\2`)", text)
+    leaves = rf"(?<!!)\[([^\]]+)\]\({up}\.\./([^)]+)\)"
+    text = re.sub(leaves, r"\1 (`\2`)", text)
     source[0] = re.sub(r"(!\[[^\]]*\]\(images/(\w+))\.png\)", add_dark, text)
 
 

@@ -109,7 +109,7 @@ class HeadDescription:
         middles = [(a + b - 1) / 2 for a, b in zip(starts, ends, strict=True)]
         labels = [f"{names[a]} ({b - a})" for a, b in zip(starts, ends, strict=True)]
         ax.set_yticks(middles, labels)
-        ax.set(title=f"head {head}", xlabel="read", ylabel="channels, by statistic")
+        ax.set(title=f"head {head}", xlabel="read at rank (%)", ylabel="channels")
         return ax
 
     def _place(self, head: int) -> Any:
@@ -120,7 +120,7 @@ class HeadDescription:
 
     def _read_labels(self) -> list[str]:
         num_points = self.weights.shape[-1] - 2 * self.has_extremes
-        labels = [f"{100 * (m + 0.5) / num_points:.3g}%" for m in range(num_points)]
+        labels = [f"{100 * (m + 0.5) / num_points:.0f}" for m in range(num_points)]
         return ["min", *labels, "max"] if self.has_extremes else labels
 
     def __repr__(self) -> str:
