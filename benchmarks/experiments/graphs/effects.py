@@ -93,7 +93,7 @@ def draw(found: dict[str, pd.DataFrame], path: Path) -> None:
     from matplotlib.figure import Figure
 
     datasets = list(dict.fromkeys(d for f in found.values() for d in f["dataset"]))
-    figure = Figure(figsize=(7.5, 1.2 + 0.42 * len(datasets)), layout="constrained")
+    figure = Figure(figsize=(7.5, 1.5 + 0.42 * len(datasets)), layout="constrained")
     panels = figure.subplots(1, 2, sharey=True, sharex=True)
     styles = zip(("#0072B2", "#E69F00"), ("o", "s"), (-0.13, 0.13), strict=True)
     for (contender, effect), (colour, marker, shift) in zip(
@@ -119,6 +119,7 @@ def draw(found: dict[str, pd.DataFrame], path: Path) -> None:
         panel.set_xlabel("less error, % (right is better)", fontsize=8)
         panel.tick_params(labelsize=8)
     panels[0].set_yticks(range(len(datasets)), datasets)
-    panels[0].invert_yaxis()
-    panels[0].legend(fontsize=7)
+    panels[0].set_ylim(len(datasets) - 0.5, -0.5)
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=2, fontsize=8)
     save(figure, path)

@@ -68,9 +68,14 @@ def message(found: Mapping[str, list[Record]]) -> str:
     """What the comparison says, in a sentence, and its differences."""
     table = comparable(of_tests(found.get("readouts", []), with_size=True))
     heads = _heads(table)
-    texts = [f"{name(c)}: {_verdict(effect)}" for c, effect in heads.items()]
-    if not texts:
+    if not heads:
         return ""
+    ratios = _epoch_ratios(table)
+    texts = [
+        f"{name(contender)}: {_verdict(effect)} An epoch takes {ratios[contender]} the "
+        f"time of one with mean pooling."
+        for contender, effect in heads.items()
+    ]
     texts = [f"**{texts[0]}**", *texts[1:], f"![{ALT}](readouts.png)", LEGEND]
     for contender, effect in heads.items():
         texts += [f"{name(contender)}:", effects_table(effect)]
@@ -146,9 +151,15 @@ def _scores(table: pd.DataFrame) -> str:
     return _shown(texts.where(~is_best, "**" + texts + "**").rename(title))
 
 
+def _epoch_ratios(table: pd.DataFrame) -> pd.Series:
+    """The time of an epoch in multiples of that with mean pooling."""
+    seconds = wide(table, "epoch_seconds", lambda _, values: median(values))
+    ratios = seconds.div(seconds["mean"], axis=0)
+    return ratios.agg(lambda column: f"{geometric_mean(column.dropna()):.2f}x")
+
+
 def _summary(table: pd.DataFrame) -> str:
     """Ranks, parameters and the time of an epoch, a row per contender."""
-    seconds = wide(table, "epoch_seconds", lambda _, values: median(values))
     ranks, number = _ranks(table), table["dataset"].nunique()
     found = {
         "average rank": ranks.map("{:.2f}".format),
@@ -157,9 +168,8 @@ def _summary(table: pd.DataFrame) -> str:
         .median()
         .map("{:,.0f}".format),
     }
-    if "mean" in seconds:
-        ratios = seconds.div(seconds["mean"], axis=0)
-        found["epoch"] = ratios.agg(lambda r: f"{geometric_mean(r.dropna()):.2f}x")
+    if "mean" in ranks:
+        found["epoch"] = _epoch_ratios(table)
     shown = pd.DataFrame(found).loc[ranks.sort_values(kind="stable").index]
     least = critical_difference(len(ranks), number)
     return (
