@@ -10,10 +10,13 @@ from benchmarks.engine.tables import markdown, mean_and_deviation
 NOT_TRIED = ("fold", "seed", "dataset")
 
 
-def trials(records: list[Record], run_type: type[RunSettings]) -> list[str]:
-    """A table of validation accuracies for each group of comparable trials."""
+def trials(
+    records: list[Record], run_type: type[RunSettings], also: tuple[str, ...] = ()
+) -> list[str]:
+    """A table of validation accuracies, and other metrics, if they are there, for each
+    group of comparable trials."""
     tried = [r for r in records if r["config"]["evaluate"] == "validation"]
-    return [_table(group, run_type) for group in _comparable(tried)]
+    return [_table(group, run_type, also) for group in _comparable(tried)]
 
 
 def _comparable(records: list[Record]) -> list[list[Record]]:
@@ -30,7 +33,9 @@ def _comparable(records: list[Record]) -> list[list[Record]]:
     return [[r for r in records if r["config"]["dataset"] in g[0]] for g in groups]
 
 
-def _table(records: list[Record], run_type: type[RunSettings]) -> str:
+def _table(
+    records: list[Record], run_type: type[RunSettings], also: tuple[str, ...]
+) -> str:
     """By all settings that differ, a column for each data set."""
     table = fill_added(frame(records), run_type)
     fields = [f for f in run_type.__dataclass_fields__ if f not in NOT_TRIED]
@@ -40,6 +45,9 @@ def _table(records: list[Record], run_type: type[RunSettings]) -> str:
     wide = rows["accuracy"].agg(mean_and_deviation).unstack(sort=False)
     means = rows["accuracy"].mean().unstack(sort=False).mean(axis=1, skipna=False)
     wide["mean"] = [f"{100 * m:.1f}" if m == m else "" for m in means]
+    for metric in (name for name in also if name in table):
+        values = rows[metric].mean().unstack(sort=False).mean(axis=1)
+        wide[metric] = values.map("{:.2f}".format, na_action="ignore")
     wide = wide.rename_axis(columns=None).reset_index()
     wide[differing] = wide[differing].astype(str)
     fixed = ", ".join(

