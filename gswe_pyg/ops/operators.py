@@ -278,12 +278,12 @@ def _fake_weighted_second(grad_src, grad_weight, grad, src, ptr, weight, *option
 
 def _remember_quantile(ctx, inputs, output):
     _, ptr, *ctx.options, _, ctx.backend = inputs
-    _save(ctx, output[1], ptr)
+    save_tensors(ctx, output[1], ptr)
     ctx.mark_non_differentiable(output[1])
     ctx.set_materialize_grads(False)  # or zeros are made for the order
 
 
-def _save(ctx, *tensors):
+def save_tensors(ctx, *tensors):
     ctx.save_for_backward(*tensors)
     if hasattr(ctx, "save_for_forward"):  # not in a custom operator
         ctx.save_for_forward(*tensors)
@@ -304,7 +304,7 @@ def _quantile_backward(ctx, grad, _):
 
 def _remember_linear(ctx, inputs, output):
     _, order, ptr, *ctx.options, ctx.backend = inputs
-    _save(ctx, order, ptr)
+    save_tensors(ctx, order, ptr)
 
 
 def _apply_jvp(ctx, tangent, *_):
@@ -327,7 +327,7 @@ def _adjoint_backward(ctx, grad):
 
 def _remember_weighted(ctx, inputs, output):
     src, ptr, weight, *ctx.options = inputs
-    _save(ctx, src, ptr, weight)
+    save_tensors(ctx, src, ptr, weight)
 
 
 def _weighted_jvp(ctx, src_tangent, _, weight_tangent, *__):
@@ -346,7 +346,7 @@ def _weighted_backward(ctx, grad):
 
 def _remember_weighted_adjoint(ctx, inputs, output):
     grad, src, ptr, weight, *ctx.options = inputs
-    _save(ctx, grad, src, ptr, weight)
+    save_tensors(ctx, grad, src, ptr, weight)
 
 
 def _weighted_adjoint_backward(ctx, grad_src, grad_weight):
@@ -430,14 +430,14 @@ def _refuse_batched_ptr(in_dims: tuple, args: list) -> None:
             )
 
 
-def _operator(
+def make_operator(
     name: str,
     kernel: Callable,
     fake: Callable,
     remember: Callable,
     backward: Callable,
-    jvp: Callable,
-    vmap: Callable,
+    jvp: Callable | None = None,
+    vmap: Callable | None = None,
     is_transparent: bool = False,
 ) -> Callable:
     """A custom operator; called directly where nothing has to see it as one.
@@ -445,7 +445,7 @@ def _operator(
     The detour by the dispatcher costs a tenth of a millisecond a call, which is more
     than a small batch takes. If it ``is_transparent``, PyTorch differentiates the
     operations inside, but for the transforms of :obj:`torch.func`, which would need to
-    look at values.
+    look at values. Without ``jvp`` and ``vmap``, it must not be transformed.
     """
     operator = torch.library.custom_op(f"gswe_pyg::{name}", kernel, mutates_args=())
     operator.register_fake(fake)
@@ -454,16 +454,26 @@ def _operator(
 
     class Direct(torch.autograd.Function):
         @staticmethod
+        def forward(ctx, *inputs):
+            output = kernel(*inputs)
+            remember(ctx, inputs, output)
+            return output
+
+    class Transformed(torch.autograd.Function):
+        # With its context apart, as transforms want it, PyTorch inspects the signature
+        # of each call, which takes longer than all the rest of it.
+        @staticmethod
         def forward(*inputs):
             return kernel(*inputs)
 
-    Direct.__name__ = name
-    Direct.setup_context = staticmethod(remember)
-    Direct.backward = staticmethod(backward)
-    Direct.jvp = staticmethod(jvp)
-
-    # A batch of calls is a call, which may be transformed itself.
-    Direct.vmap = staticmethod(vmap(lambda *args: call(*args)))
+    Direct.__name__ = Transformed.__name__ = name
+    Direct.backward = Transformed.backward = staticmethod(backward)
+    Transformed.setup_context = staticmethod(remember)
+    if jvp is not None:
+        Transformed.jvp = staticmethod(jvp)
+    if vmap is not None:
+        # A batch of calls is a call, which may be transformed itself.
+        Transformed.vmap = staticmethod(vmap(lambda *args: call(*args)))
 
     def call(*args):
         # Tracers use subclasses of tensors, in a backward pass without further notice.
@@ -474,7 +484,9 @@ def _operator(
         )
         if is_traced:
             return operator(*args)
-        if is_transformed() or (not is_transparent and _is_differentiated(args)):
+        if is_transformed():
+            return Transformed.apply(*args)
+        if not is_transparent and _is_differentiated(args):
             return Direct.apply(*args)
         return kernel(*args)
 
@@ -495,7 +507,7 @@ def _is_differentiated(args: tuple) -> bool:
     )
 
 
-quantile = _operator(
+quantile = make_operator(
     "segment_quantile",
     _quantile_kernel,
     _fake_quantile,
@@ -504,7 +516,7 @@ quantile = _operator(
     _quantile_jvp,
     _vmap_columns,
 )
-apply = _operator(
+apply = make_operator(
     "segment_quantile_apply",
     _apply_kernel,
     _fake_apply,
@@ -513,7 +525,7 @@ apply = _operator(
     _apply_jvp,
     _vmap_columns,
 )
-adjoint = _operator(
+adjoint = make_operator(
     "segment_quantile_adjoint",
     _adjoint_kernel,
     _fake_adjoint,
@@ -522,7 +534,7 @@ adjoint = _operator(
     _adjoint_jvp,
     _vmap_columns,
 )
-weighted = _operator(
+weighted = make_operator(
     "weighted_segment_quantile",
     _weighted_kernel,
     _fake_weighted,
@@ -531,7 +543,7 @@ weighted = _operator(
     _weighted_jvp,
     _vmap_sets,
 )
-weighted_adjoint = _operator(
+weighted_adjoint = make_operator(
     "weighted_segment_quantile_adjoint",
     _weighted_adjoint_kernel,
     _fake_weighted_adjoint,
@@ -541,7 +553,7 @@ weighted_adjoint = _operator(
     _vmap_sets,
     is_transparent=True,
 )
-weighted_tangent = _operator(
+weighted_tangent = make_operator(
     "weighted_segment_quantile_tangent",
     _weighted_tangent_kernel,
     _fake_weighted_tangent,
@@ -551,7 +563,7 @@ weighted_tangent = _operator(
     _vmap_sets,
     is_transparent=True,
 )
-weighted_second = _operator(
+weighted_second = make_operator(
     "weighted_segment_quantile_second",
     _weighted_second_kernel,
     _fake_weighted_second,

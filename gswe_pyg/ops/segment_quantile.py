@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from gswe_pyg._checks import positive_int
-from gswe_pyg.ops import operators
+from gswe_pyg.ops import heads, operators
 from gswe_pyg.ops.interpolation import INTERPOLATIONS, LEVEL_INTERPOLATIONS
 from gswe_pyg.ops.operators import check_weight
 
@@ -140,18 +140,7 @@ def segment_quantile(
         <BLANKLINE>
                 [[7.0000, 7.0000]]])
     """
-    num_points = positive_int("num_points", num_points)
-    if interpolation not in INTERPOLATIONS:
-        raise ValueError(
-            f"'interpolation' must be one of {list(INTERPOLATIONS)} (got "
-            f"'{interpolation}')"
-        )
-    if weight is not None and interpolation == "pswe":
-        raise ValueError(
-            "'weight' must be None for the 'interpolation' 'pswe', which extrapolates "
-            "without bounds where a weight vanishes: use 'linear' or 'barycentric'"
-        )
-    grid = (num_points, interpolation, bool(extremes))
+    grid = _check_grid(num_points, interpolation, weight, extremes)
     return _read(src, ptr, weight, *grid, [], max_num_elements)
 
 
@@ -261,12 +250,20 @@ def segment_heads(
             f"'head_weight' must be of shape [num_heads, {expected[0]}, {expected[1]}] "
             f"(got {list(head_weight.shape)})"
         )
+    is_fused = weight is None and head_weight.dtype in _COMPILED_DTYPES
+    if is_fused and not operators.is_transformed() and _choose_backend(src) == "numba":
+        grid = _check_grid(num_points, interpolation, weight, extremes)
+        _check(src, ptr, weight)
+        with_grad = torch.is_grad_enabled()
+        with_order = with_grad and src.requires_grad
+        with_points = with_grad and head_weight.requires_grad
+        return heads.heads(
+            src, ptr.long(), head_weight, *grid, with_order, with_points
+        )[0]
     points = segment_quantile(
         src, ptr, num_points, interpolation, weight, extremes, max_num_elements
     )
-    if len(head_weight) == 1:  # without the many small products that are made of it
-        return (points * head_weight).sum(-1).unsqueeze(1)
-    return torch.einsum("blr,hlr->bhl", points, head_weight)
+    return heads.combine(points, head_weight)
 
 
 def _read(
@@ -348,6 +345,23 @@ def _warn_without_numba() -> None:
         "GSWE_PYG_BACKEND=torch to hide this warning",
         stacklevel=4,
     )
+
+
+def _check_grid(
+    num_points: int, interpolation: str, weight: Tensor | None, extremes: bool
+) -> tuple[int, str, bool]:
+    num_points = positive_int("num_points", num_points)
+    if interpolation not in INTERPOLATIONS:
+        raise ValueError(
+            f"'interpolation' must be one of {list(INTERPOLATIONS)} (got "
+            f"'{interpolation}')"
+        )
+    if weight is not None and interpolation == "pswe":
+        raise ValueError(
+            "'weight' must be None for the 'interpolation' 'pswe', which extrapolates "
+            "without bounds where a weight vanishes: use 'linear' or 'barycentric'"
+        )
+    return num_points, interpolation, bool(extremes)
 
 
 def _check(src: Tensor, ptr: Tensor, weight: Tensor | None) -> None:

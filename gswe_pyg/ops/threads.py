@@ -1,11 +1,16 @@
 """Threads for the compiled backend, as many as PyTorch may use."""
 
+import ctypes
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from functools import cache
+from pathlib import Path
 from threading import Semaphore
 from typing import TypeVar
+
+import torch
 
 Item = TypeVar("Item")
 
@@ -42,6 +47,40 @@ def for_each(
         finished.acquire()
 
 
+def run_in_team(call: Callable, job: ctypes.Structure, num_threads: int) -> None:
+    """Calls a compiled function in several threads, which share the work by counters in
+    the job.
+
+    These are the threads of PyTorch, if its OpenMP can be asked: others would compete
+    with them, as they spin for a while after each operation.
+    """
+    parallel = None if _is_forked else _parallel()
+    if parallel is not None:
+        parallel(call, ctypes.addressof(job), num_threads, 0)
+    else:
+        for_each(lambda _: call(ctypes.addressof(job)), range(num_threads), num_threads)
+
+
+@cache
+def _parallel() -> Callable | None:
+    """What a parallel region in C is compiled to, on Linux."""
+    try:
+        # Found in whatever library PyTorch itself takes it from.
+        path = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
+        parallel = ctypes.CDLL(str(path)).GOMP_parallel
+    except (OSError, AttributeError):
+        return None
+    parallel.argtypes = (
+        ctypes.c_void_p,
+        ctypes.c_void_p,
+        ctypes.c_uint,
+        ctypes.c_uint,
+    )
+    parallel.restype = None
+    return parallel
+
+
+_is_forked = False
 _executor: ThreadPoolExecutor | None = None
 _num_workers = 0
 
@@ -62,11 +101,11 @@ def _submit(work: Callable[[], None], num_workers: int) -> list[Future]:
     return futures
 
 
-def _forget_pool() -> None:
-    global _executor
-    _executor = None
+def _forget_threads() -> None:
+    global _executor, _is_forked
+    _executor, _is_forked = None, True
 
 
-# Threads do not survive a fork: the child starts its own.
+# Threads do not survive a fork: the child starts its own. OpenMP would wait for them.
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_pool)
+    os.register_at_fork(after_in_child=_forget_threads)

@@ -24,6 +24,7 @@ from gswe_pyg.ops import (
 from gswe_pyg.ops import numba as numba_backend
 from gswe_pyg.ops.interpolation import INTERPOLATIONS
 from gswe_pyg.ops.numba import batch as limits
+from gswe_pyg.ops.numba import compiling, job
 from gswe_pyg.ops.plan import Reads
 
 # The package shows the function of that name.
@@ -216,9 +217,13 @@ def many_threads(monkeypatch, restore_threads):
     monkeypatch.setattr(limits, "WORTH_THREADS", 1)
     torch.set_num_threads(2)
     # Whatever the limits are called, threads are at work now.
-    monkeypatch.setattr(threads, "_executor", None)
+    used = []
+    original = threads.run_in_team
+    monkeypatch.setattr(
+        compiling, "run_in_team", lambda *args: (used.append(args), original(*args))
+    )
     run(*ragged(num_slices=11), 5, "linear")
-    assert threads._executor is not None
+    assert used
 
 
 @pytest.mark.parametrize("interpolation", INTERPOLATIONS)
@@ -234,13 +239,27 @@ def test_number_of_threads_does_not_matter(interpolation, many_threads):
 
 
 def test_errors_in_threads_are_raised(many_threads, monkeypatch):
-    def fail(batch, dtype):
+    def fail(*args):
         raise MemoryError("no room")
 
-    monkeypatch.setattr(numba_backend.backend, "network_keys", fail)
-    src, ptr = ragged(num_slices=11)
+    monkeypatch.setattr(numba_backend.large, "sorted_keys", fail)
+    src, ptr = ragged([4, 5000, 3], num_slices=11)
     with pytest.raises(MemoryError, match="no room"), backend("numba"):
         segment_quantile(src, ptr, 5)
+
+
+@pytest.mark.parametrize("cause", ["no OpenMP", "a fork"])
+def test_threads_of_our_own(cause, many_threads, monkeypatch):
+    """Where those of PyTorch cannot be asked."""
+    src, ptr = ragged([*SIZES, 300], num_slices=37)
+    expected = run(src, ptr, 5, "linear")
+    if cause == "a fork":
+        monkeypatch.setattr(threads, "_is_forked", True)
+    else:
+        monkeypatch.setattr(threads, "_parallel", lambda: None)
+    monkeypatch.setattr(threads, "_executor", None)
+    assert_same(run(src, ptr, 5, "linear"), expected)
+    assert threads._executor is not None
 
 
 def test_many_callers_at_once(many_threads, monkeypatch):
@@ -415,18 +434,26 @@ def test_graph_has_the_same_bits_in_every_batch():
 
 def test_parts_cover_everything_once():
     for sizes in ([3] * 100, [1, 5000, 0, 7], [0, 9, 0], [40]):
-        for num_slices in (1, 16, 40):
-            ptr = torch.tensor([0, *sizes]).cumsum(0)
-            batch = limits.Batch(ptr, num_slices, Reads(4, "linear"))
-            for batch.num_threads in (1, 2, 5):
-                seen = np.zeros((len(sizes), num_slices), dtype=int)
-                for first, last, start, end in batch.parts():
-                    seen[first:last, start:end] += 1
-                assert (seen == 1).all()
-                for first, last, start, end in batch.parts_of_graphs():
-                    assert (start, end) == (0, num_slices)
-                    seen[first:last] += 1
-                assert (seen == 2).all()
+        num_sets = len(sizes)
+        for num_slices in (1, 16, 40, 300):
+            for num_chunks in {1, num_sets, min(num_sets, 16)}:
+                for num_cuts in {1, max(1, num_slices // 16)}:
+                    seen = np.zeros((num_sets, num_slices), dtype=int)
+                    for item in range(num_chunks * num_cuts):
+                        first, last, start, end = job.part_of(
+                            item, num_sets, num_chunks, num_slices, num_cuts
+                        )
+                        seen[first:last, start:end] += 1
+                        assert end - start >= min(num_slices, 16)  # a full block
+                    assert (seen == 1).all()
+        ptr = torch.tensor([0, *sizes]).cumsum(0)
+        batch = limits.Batch(ptr, 16, Reads(4, "linear"))
+        for batch.num_threads in (1, 2, 5):
+            seen = np.zeros(num_sets, dtype=int)
+            for first, last, start, end in batch.parts_of_graphs():
+                assert (start, end) == (0, 16)
+                seen[first:last] += 1
+            assert (seen == 1).all()
 
 
 def test_as_many_threads_as_pytorch_may_use(monkeypatch):
@@ -466,6 +493,7 @@ from gswe_pyg.ops import segment_quantile, threads
 from gswe_pyg.ops.numba import batch as limits
 
 limits.WORTH_THREADS = 1
+threads._parallel = lambda: None
 torch.set_num_threads(2)
 src, ptr = torch.arange(8.0).view(4, 2), torch.tensor([0, 2, 4])
 expected = segment_quantile(src, ptr, 2)
@@ -670,7 +698,7 @@ if sys.argv[1] == "full":
 from gswe_pyg.ops import segment_quantile
 print(segment_quantile(torch.tensor([[2.0], [1.0]]), torch.tensor([0, 2]), 2).tolist())
 from gswe_pyg.ops.numba.interpolate import quantile
-print(sum(quantile.stats.cache_hits.values()))
+print(quantile.compiled.cache_hits)
 """
 
 

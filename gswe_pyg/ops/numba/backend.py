@@ -11,18 +11,13 @@ import torch
 from torch import Tensor
 
 from gswe_pyg.ops.numba import batch as limits
-from gswe_pyg.ops.numba import interpolate as kernels
-from gswe_pyg.ops.numba.batch import (
-    Batch,
-    Part,
-    check_room,
-    flat,
-    network_keys,
-    new_points,
-    zeros,
-)
+from gswe_pyg.ops.numba import interpolate, large
+from gswe_pyg.ops.numba.batch import check_room, num_threads_for, prepare
+from gswe_pyg.ops.numba.compiling import Kernel
+from gswe_pyg.ops.numba.job import Job, Part, give_scratch
 from gswe_pyg.ops.numba.simd import LANES
-from gswe_pyg.ops.plan import Reads
+from gswe_pyg.ops.numba.sort import num_key_rows
+from gswe_pyg.ops.plan import Plan, Reads
 from gswe_pyg.ops.threads import for_each
 
 
@@ -34,127 +29,194 @@ def quantile(
     The first rows of the order of each graph hold the place that each used sorted value
     came from, for each slice. Memory that is not needed is not touched.
     """
-    batch = Batch(ptr, src.shape[1], reads)
-    largest = batch.largest
-    if with_order:
-        check_room(largest)
-    order = src.new_empty(src.shape if with_order else (0,), dtype=torch.int32)
-    if batch.is_empty:
-        return zeros(src, batch), order
-    out = new_points(batch)
-    key_dtype = np.int64 if with_order else np.int32
-    bits = flat(src).view(np.int32)
-    flat_out, flat_order = out.numpy().reshape(-1), order.numpy().reshape(-1)
+    plan, job = _new_job(ptr, reads, src.shape[1])
+    out = _empty(plan.num_sets, src.shape[1], reads.num_reads)
+    job.out = _address(out)
+    order = _sort(src, plan, job, with_order, out)
+    return _as(out, src), order
 
-    def sort_by_network(part: Part) -> None:
-        keys = network_keys(batch, key_dtype)
-        kernels.quantile(
-            bits,
-            batch.num_slices,
-            batch.ptr,
-            batch.rows,
-            batch.terms,
-            batch.num_reads,
-            batch.in_double,
-            part,
-            keys,
-            flat_out,
-            flat_order,
-        )
 
-    def sort_by_numpy(part: Part) -> None:
-        graph, _, first, last = part
-        start, size = int(batch.ptr[graph]), int(batch.sizes[graph])
-        keys = np.empty((last - first, size), key_dtype)
-        flat_keys = keys.reshape(-1)
-        kernels.pack(bits, batch.num_slices, start, size, first, len(keys), flat_keys)
-        keys.sort(axis=-1)
-        kernels.unpack(
-            flat_keys,
-            batch.num_slices,
-            start,
-            size,
-            first,
-            len(keys),
-            graph,
-            int(batch.rows[graph]),
-            batch.terms,
-            batch.num_reads,
-            batch.in_double,
-            flat_out,
-            flat_order,
-        )
-
-    if largest > limits.NETWORK_NODES:
-        large = _parts_of_large(batch)
-        for_each(sort_by_numpy, large, batch.num_threads)
-    if largest <= limits.NETWORK_NODES or (batch.sizes <= limits.NETWORK_NODES).any():
-        for_each(sort_by_network, batch.parts(), batch.num_threads)
-    return out.to(src.dtype), order
+def heads(
+    src: Tensor,
+    ptr: Tensor,
+    head_weight: Tensor,
+    reads: Reads,
+    with_order: bool,
+    with_points: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Combinations ``[B, H, L]`` of the points by weights ``[H, L, R]``; the order; and
+    the points ``[B, R, L]``, which the gradient of the weights needs."""
+    plan, job = _new_job(ptr, reads, src.shape[1])
+    weight = _ready(head_weight.mT)
+    out = _empty(plan.num_sets, len(weight), src.shape[1])
+    points = _empty(0)
+    if with_points:
+        points = _empty(plan.num_sets, reads.num_reads, src.shape[1])
+        job.points = _address(points)
+    job.num_heads, job.head_weight = len(weight), _address(weight)
+    job.out = _address(out)
+    order = _sort(src, plan, job, with_order, out, points)
+    return out.to(torch.promote_types(src.dtype, head_weight.dtype)), order, points
 
 
 def apply(src: Tensor, order: Tensor, ptr: Tensor, reads: Reads) -> Tensor:
     """Interpolates the values of ``src`` in a given order instead of a sorted one."""
-    batch = Batch(ptr, src.shape[1], reads)
-    if batch.is_empty:
-        return zeros(src, batch)
-    out = new_points(batch)
-    values, flat_order = flat(src), order.numpy().reshape(-1)
-    flat_out = out.numpy().reshape(-1)
-
-    def work(part: Part) -> None:
-        kernels.apply(
-            values,
-            batch.num_slices,
-            batch.ptr,
-            batch.rows,
-            batch.terms,
-            batch.num_reads,
-            batch.in_double,
-            part,
-            flat_out,
-            flat_order,
-        )
-
-    for_each(work, batch.parts(), batch.num_threads)
-    return out.to(src.dtype)
+    plan, job = _new_job(ptr, reads, src.shape[1])
+    out = _empty(plan.num_sets, src.shape[1], reads.num_reads)
+    if src.numel() == 0:
+        return src.new_zeros(out.shape)
+    values, order = _ready(src), order.contiguous()
+    job.src, job.order, job.out = _address(values), _address(order), _address(out)
+    _run(interpolate.apply, job, _max_used(plan), src.numel())
+    return _as(out, src)
 
 
 def adjoint(grad: Tensor, order: Tensor, ptr: Tensor, reads: Reads) -> Tensor:
     """The transpose of :func:`apply`: from ``[B, L, R]`` to ``[N, L]``."""
-    batch = Batch(ptr, order.shape[1], reads)
-    out = grad.new_empty(order.shape, dtype=torch.float32)
-    if batch.is_empty:
-        return out.to(grad.dtype)
-    points, flat_order = flat(grad), order.numpy().reshape(-1)
-    flat_out = out.numpy().reshape(-1)
+    plan, job = _new_job(ptr, reads, order.shape[1])
+    out = _empty(*order.shape)
+    if out.numel() > 0:
+        values, order = _ready(grad), order.contiguous()
+        job.out, job.order = _address(values), _address(order)
+        job.grad_src = _address(out)
+        _run(interpolate.adjoint, job, _max_used(plan), out.numel())
+    return _as(out, grad)
+
+
+def heads_adjoint(
+    grad: Tensor,
+    head_weight: Tensor,
+    order: Tensor,
+    points: Tensor,
+    ptr: Tensor,
+    reads: Reads,
+) -> tuple[Tensor, Tensor]:
+    """The gradients of :func:`heads` for the values ``[N, L]``, if there is an order,
+    and for the weights ``[H, L, R]``, if there are points."""
+    plan, job = _new_job(ptr, reads, grad.shape[2])
+    num_heads, num_slices, num_reads = head_weight.shape
+    grad_src = _empty(*order.shape)
+    sums = torch.zeros(
+        (job.num_chunks, num_heads, num_reads, num_slices) if points.dim() == 3 else 0,
+        dtype=torch.float64,
+        device="cpu",
+    )
+    if plan.num_elements > 0 and num_slices > 0:
+        values, weight = _ready(grad), _ready(head_weight.mT)
+        order, points = order.contiguous(), points.contiguous()
+        job.num_heads, job.head_weight = num_heads, _address(weight)
+        job.out = _address(values)
+        if grad_src.dim() == 2:
+            job.order, job.grad_src = _address(order), _address(grad_src)
+        if points.dim() == 3:
+            job.points, job.grad_head_weight = _address(points), _address(sums)
+        num_elements = plan.num_elements * num_slices
+        _run(interpolate.heads_adjoint, job, _max_used(plan), num_elements)
+    if points.dim() == 3:
+        sums = sums.sum(0).mT.to(head_weight.dtype)
+    return _as(grad_src, grad), sums
+
+
+def _new_job(ptr: Tensor, reads: Reads, num_slices: int) -> tuple[Plan, Job]:
+    plan, template = prepare(ptr, reads)
+    job = Job.from_buffer_copy(template)
+    job.num_slices = num_slices
+    return plan, job
+
+
+def _sort(
+    src: Tensor, plan: Plan, job: Job, with_order: bool, *outputs: Tensor
+) -> Tensor:
+    """Fills the outputs; returns the order."""
+    if with_order:
+        check_room(plan.largest)
+    shape = src.shape if with_order else (0,)
+    order = torch.empty(shape, dtype=torch.int32, device="cpu")
+    if src.numel() == 0:
+        for output in outputs:
+            output.zero_()
+        return order
+    values = _ready(src)
+    job.src, job.order = _address(values), _address(order)
+    job.largest = limits.NETWORK_NODES
+    if plan.largest > job.largest:
+        _sort_large(values, plan, job, with_order)
+    if plan.largest <= job.largest or (plan.sizes <= job.largest).any():
+        kernel = (
+            (interpolate.quantile, interpolate.quantile_and_order),
+            (interpolate.heads, interpolate.heads_and_order),
+        )[job.num_heads > 0][with_order]
+        num_rows = num_key_rows(min(plan.largest, job.largest))
+        _run(kernel, job, num_rows, src.numel())
+    return order
+
+
+def _sort_large(src: Tensor, plan: Plan, job: Job, with_order: bool) -> None:
+    """By numpy: the graphs that are too large for the network, one by one, and some
+    slices of them at a time."""
+    finish = (
+        (large.quantile_of_sorted, large.quantile_and_order_of_sorted),
+        (large.heads_of_sorted, large.heads_and_order_of_sorted),
+    )[job.num_heads > 0][with_order]
+    bits, num_slices = src.detach().numpy().reshape(-1).view(np.int32), job.num_slices
+    num_threads = num_threads_for(src.numel())
 
     def work(part: Part) -> None:
-        kernels.adjoint(
-            points,
-            batch.num_slices,
-            batch.ptr,
-            batch.rows,
-            batch.terms,
-            batch.num_reads,
-            part,
-            flat_out,
-            flat_order,
-        )
+        graph, _, first, last = part
+        start, size = int(plan.ptr[graph]), int(plan.sizes[graph])
+        dtype = np.int64 if with_order else np.int32
+        keys = large.sorted_keys(bits, num_slices, start, size, first, last, dtype)
+        own = Job.from_buffer_copy(job)
+        own.graph, own.keys = graph, keys.ctypes.data
+        own.first_slice, own.width = first, last - first
+        scratch = give_scratch(own, _max_used(plan), 1)
+        finish(own)
+        del scratch  # not before
 
-    for_each(work, batch.parts(), batch.num_threads)
-    return out.to(grad.dtype)
-
-
-def _parts_of_large(batch: Batch) -> list[Part]:
-    """The graphs for numpy's sort, one by one, and some slices of them."""
     parts = []
-    for graph in np.flatnonzero(batch.sizes > limits.NETWORK_NODES).tolist():
+    for graph in np.flatnonzero(plan.sizes > job.largest).tolist():
         # A line of memory at least, unless the keys would exceed the slice matrix.
-        step = max(limits.BLOCK // int(batch.sizes[graph]), LANES)
-        step = max(1, min(step, batch.num_slices // (2 * batch.num_threads)))
+        step = max(limits.BLOCK // int(plan.sizes[graph]), LANES)
+        step = max(1, min(step, num_slices // (2 * num_threads)))
         parts += [
-            Part(graph, graph + 1, first, min(first + step, batch.num_slices))
-            for first in range(0, batch.num_slices, step)
+            Part(graph, graph + 1, first, min(first + step, num_slices))
+            for first in range(0, num_slices, step)
         ]
-    return parts
+    for_each(work, parts, num_threads)
+
+
+def _run(kernel: Kernel, job: Job, num_rows: int, num_elements: int) -> None:
+    num_threads = num_threads_for(num_elements)
+    job.num_cuts = 1
+    if num_threads > 1 and job.num_chunks < limits.NUM_CHUNKS:
+        # A few graphs are cut by slices.
+        num_cuts = -(-4 * num_threads // job.num_chunks)
+        job.num_cuts = max(1, min(num_cuts, job.num_slices // LANES))
+    scratch = give_scratch(job, num_rows, num_threads)
+    kernel(job, num_threads)
+    del scratch  # not before
+
+
+def _max_used(plan: Plan) -> int:
+    """At most so many sorted values of a set occur in its terms."""
+    return min(plan.largest, plan.reads.max_terms(plan.largest))
+
+
+def _empty(*shape: int) -> Tensor:
+    return torch.empty(shape, dtype=torch.float32, device="cpu")
+
+
+def _ready(x: Tensor) -> Tensor:
+    """For a kernel."""
+    return x.detach().to(torch.float32).contiguous()
+
+
+def _address(x: Tensor) -> int:
+    try:
+        return x.data_ptr()
+    except RuntimeError:  # inside of torch.func, where numpy finds the values beneath
+        return x.numpy().ctypes.data
+
+
+def _as(x: Tensor, like: Tensor) -> Tensor:
+    return x if x.dtype == like.dtype else x.to(like.dtype)

@@ -1,6 +1,7 @@
 """A batch as the kernels see it, and how its work is shared by threads."""
 
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -8,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gswe_pyg.ops.numba.job import Job, Part
 from gswe_pyg.ops.numba.simd import LANES, PLACE_BITS
 from gswe_pyg.ops.numba.sort import num_key_rows
 from gswe_pyg.ops.plan import Plan, Reads
@@ -19,21 +21,63 @@ NETWORK_NODES = 4096
 # What a key has room for.
 MAX_NODES = 1 << PLACE_BITS
 
-# Fewer elements than this are not worth a second thread: where PyTorch's own threads
-# have just been at work, somewhat fewer took longer with two than with one.
-WORTH_THREADS = 1 << 19
+# Fewer elements than this are not worth a second thread.
+WORTH_THREADS = 1 << 16
+
+# Chunks of the sets of a batch, at most: as many with any number of threads, so that
+# sums over chunks have the same bits.
+NUM_CHUNKS = 16
+
+# A batch of more sets takes so long that planning does not matter.
+_REMEMBERED_SETS = 4096
 
 # Elements of a block of a large graph that are sorted in one call.
 BLOCK = 1 << 16
 
 
-class Part(NamedTuple):
-    """Some of the graphs, and some of the slices."""
+class Prepared(NamedTuple):
+    """A plan, and a job that has all numbers of it."""
 
-    first_graph: int
-    last_graph: int
-    first_slice: int
-    last_slice: int
+    plan: Plan
+    job: Job
+
+
+def prepare(ptr: Tensor, reads: Reads) -> Prepared:
+    """The plan of the last batches is remembered, for the backward pass and for the
+    next layer."""
+    bounds = ptr.numpy()
+    if len(bounds) <= _REMEMBERED_SETS:
+        return _remembered(bounds.tobytes(), reads)
+    return _prepare(np.ascontiguousarray(bounds), reads)
+
+
+@lru_cache(maxsize=8)
+def _remembered(ptr: bytes, reads: Reads) -> Prepared:
+    return _prepare(np.frombuffer(ptr, np.int64), reads)
+
+
+def _prepare(ptr: np.ndarray, reads: Reads) -> Prepared:
+    plan = Plan(ptr, reads)
+    terms = plan.terms
+    job = Job(
+        ptr=ptr.ctypes.data,
+        num_sets=plan.num_sets,
+        rows=plan.rows.ctypes.data,
+        first=terms.first.ctypes.data,
+        position=terms.position.ctypes.data,
+        weight=terms.weight.ctypes.data,
+        first_used=terms.first_used.ctypes.data,
+        used=terms.used.ctypes.data,
+        num_reads=reads.num_reads,
+        in_double=reads.in_double,
+        largest=NETWORK_NODES,
+        num_chunks=min(plan.num_sets, NUM_CHUNKS),
+    )
+    return Prepared(plan, job)
+
+
+def num_threads_for(num_elements: int) -> int:
+    return torch.get_num_threads() if num_elements >= WORTH_THREADS else 1
 
 
 class Batch(Plan):
@@ -44,28 +88,14 @@ class Batch(Plan):
         self.num_slices = num_slices
         self.num_reads = reads.num_reads
         self.in_double = reads.in_double
-        self.num_threads = 1
-        if self.num_elements * num_slices >= WORTH_THREADS:
-            self.num_threads = torch.get_num_threads()
+        self.num_threads = num_threads_for(self.num_elements * num_slices)
 
     @property
     def is_empty(self) -> bool:
         return self.num_elements == 0 or self.num_slices == 0
 
-    def parts(self) -> Iterator[Part]:
-        """Graphs and slices in some parts of about equal work for each thread."""
-        share = self._share
-        for first, last, _, num_slices in self.parts_of_graphs():
-            # A graph of many shares is cut by slices.
-            num_elements = int(self.ptr[last] - self.ptr[first])
-            num_cuts = max(1, -(-num_elements // (2 * share)))
-            num_blocks = -(-num_slices // LANES)
-            step = LANES * -(-num_blocks // num_cuts)
-            for start in range(0, num_slices, step):
-                yield Part(first, last, start, min(start + step, num_slices))
-
     def parts_of_graphs(self) -> Iterator[Part]:
-        """The same, but a graph with all its slices is in one part."""
+        """Graphs in some parts of about equal work for each thread."""
         if self.num_threads == 1:
             yield Part(0, self.num_sets, 0, self.num_slices)
             return

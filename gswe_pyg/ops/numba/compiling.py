@@ -1,20 +1,52 @@
 """How the loops are compiled, and where compiled code is kept."""
 
+import ctypes
 import hashlib
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
-from numba import njit
+from numba import njit, types
 from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.ccallback import CFunc
+
+from gswe_pyg.ops.threads import run_in_team
 
 # A part of a kernel: a call for each row would take longer than what is done to it.
 inlined = njit(nogil=True, forceinline=True)
 
 
+class Kernel:
+    """A function of a pointer to a :class:`~gswe_pyg.ops.numba.job.Job`, compiled at
+    the first call, and kept on disk if there is a place to write to."""
+
+    def __init__(self, function: Callable) -> None:
+        self.function = function
+
+    @cached_property
+    def compiled(self) -> CFunc:
+        signature = (types.voidptr,), types.void
+        compiled = CFunc(self.function, signature, {}, {"error_model": "numpy"})
+        with suppress(RuntimeError):  # no place
+            compiled._cache = _ForgivingCache(self.function)
+        compiled.compile()
+        return compiled
+
+    @cached_property
+    def _call(self) -> Callable:
+        # Without Python's lock: others may run meanwhile.
+        return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.compiled.address)
+
+    def __call__(self, job: ctypes.Structure, num_threads: int = 1) -> None:
+        if num_threads > 1:
+            run_in_team(self._call, job, num_threads)
+        else:
+            self._call(ctypes.addressof(job))
+
+
 def kernel(function: Callable) -> Callable:
-    """Compiled at the first call, and kept on disk if there is a place to write to."""
+    """A function of arrays, compiled as a :class:`Kernel` is."""
     dispatcher = njit(function, nogil=True)
     with suppress(RuntimeError):  # no place
         dispatcher._cache = _ForgivingCache(function)

@@ -5,21 +5,65 @@ matrices are flat arrays here.
 """
 
 import numpy as np
+from numba import carray
 
-from gswe_pyg.ops.numba.compiling import inlined, kernel
-from gswe_pyg.ops.numba.simd import LANES, TILE, add_scaled, set_scaled, transpose
-from gswe_pyg.ops.numba.sort import (
-    lanes_of_block,
-    num_key_rows,
-    pack_block,
-    pack_row,
-    sort_rows,
-    unpack_row,
+from gswe_pyg.ops.numba.compiling import Kernel, inlined
+from gswe_pyg.ops.numba.job import (
+    JOB,
+    bits_at,
+    doubles_at,
+    floats_at,
+    longs_at,
+    next_item,
+    own_scratch,
+    part_of,
+    terms_of,
 )
+from gswe_pyg.ops.numba.simd import (
+    LANES,
+    TILE,
+    add_product,
+    add_scaled,
+    copy_lanes,
+    set_product,
+    set_scaled,
+    transpose,
+    transpose_back,
+)
+from gswe_pyg.ops.numba.sort import lanes_of_block, pack_block, sort_rows, unpack_row
+
+# Rows ################################################################################
 
 
 @inlined
-def _interpolate(values, terms, row, num_points, points):
+def read_row(values, at, width, rows, to):
+    if width == LANES:
+        copy_lanes(values, at, rows, to)
+    else:
+        for lane in range(width):
+            rows[to + lane] = values[at + lane]
+
+
+@inlined
+def write_row(rows, at, width, out, to):
+    if width == LANES:
+        copy_lanes(rows, at, out, to)
+    else:
+        for lane in range(width):
+            out[to + lane] = rows[at + lane]
+
+
+@inlined
+def fill_with_zeros(out, start, count):
+    for i in range(start, start + count):
+        out[i] = 0
+
+
+# From used values to points ###########################################################
+
+
+@inlined
+def interpolate(values, terms, row, num_points, points):
     """From used values ``[num_used, LANES]`` to points ``[num_points, LANES]``."""
     for m in range(num_points):
         start = terms.first[row * num_points + m]
@@ -32,18 +76,7 @@ def _interpolate(values, terms, row, num_points, points):
 
 
 @inlined
-def _finish(values, terms, row, num_points, in_double, points, sums, width, out, to):
-    """From used values to points in the output."""
-    if in_double:
-        _interpolate(values, terms, row, num_points, sums)
-        _write(sums, num_points, width, out, to)
-    else:
-        _interpolate(values, terms, row, num_points, points)
-        _write(points, num_points, width, out, to)
-
-
-@inlined
-def _write(points, num_points, width, out, at):
+def write_points(points, num_points, width, out, at):
     """Points ``[num_points, LANES]`` to ``[width, num_points]``."""
     num_tiled = num_points // TILE * TILE if width == LANES else 0
     for m in range(0, num_tiled, TILE):
@@ -54,159 +87,281 @@ def _write(points, num_points, width, out, at):
 
 
 @inlined
-def _max_used(terms):
-    largest = 0
-    for row in range(len(terms.first_used) - 1):
-        largest = max(largest, terms.first_used[row + 1] - terms.first_used[row])
-    return largest
+def finish(job, terms, row, graph, first, width, values, room):
+    """From used values to points in the output."""
+    num_reads = job.num_reads
+    out, to = floats_at(job.out), (graph * job.num_slices + first) * num_reads
+    if job.in_double:
+        sums = doubles_at(room)
+        interpolate(values, terms, row, num_reads, sums)
+        write_points(sums, num_reads, width, out, to)
+    else:
+        points = floats_at(room)
+        interpolate(values, terms, row, num_reads, points)
+        write_points(points, num_reads, width, out, to)
 
 
-@kernel
-def quantile(
-    bits, num_slices, ptr, rows, terms, num_points, in_double, part, keys, out, order
-):
-    """The points of graphs that have room in ``keys``; the others are left out."""
-    num_rows = min(len(keys) // LANES, _max_used(terms))
-    used_bits = np.empty(num_rows * LANES, np.int32)
-    values = used_bits.view(np.float32)
-    points = np.empty(num_points * LANES, np.float32)
-    sums = np.empty(num_points * LANES * in_double, np.float64)
-    line = np.zeros(LANES, np.int32)
-    for graph in range(part.first_graph, part.last_graph):
-        start, row = ptr[graph], rows[graph]
-        size = ptr[graph + 1] - start
-        if num_key_rows(size) * LANES > len(keys):
-            continue
-        for block in range(part.first_slice, part.last_slice, LANES):
-            first, width = lanes_of_block(block, part)
-            to = (graph * num_slices + first) * num_points
-            if size == 0:
-                out[to : to + width * num_points] = 0
+@inlined
+def finish_heads(job, terms, row, graph, first, width, values, room):
+    """From used values to combinations of points in the output."""
+    num_slices, num_reads, num_heads = job.num_slices, job.num_reads, job.num_heads
+    sums, total = doubles_at(room), doubles_at(room + 16 * LANES * num_reads)
+    line = floats_at(room + 16 * LANES * num_reads + 8 * LANES)
+    weight, out = floats_at(job.head_weight), floats_at(job.out)
+    interpolate(values, terms, row, num_reads, sums)
+    if job.points != 0:
+        points = floats_at(job.points)
+        for r in range(num_reads):
+            to = (graph * num_reads + r) * num_slices + first
+            write_row(sums, r * LANES, width, points, to)
+    for h in range(num_heads):
+        for lane in range(LANES):
+            total[lane] = 0
+        for r in range(num_reads):
+            at = (h * num_reads + r) * num_slices + first
+            if width == LANES:
+                add_product(weight, at, sums, r * LANES, total, 0)
+            else:
+                read_row(weight, at, width, line, 0)
+                add_product(line, 0, sums, r * LANES, total, 0)
+        to = (graph * num_heads + h) * num_slices + first
+        write_row(total, 0, width, out, to)
+
+
+@inlined
+def row_of_zeros(job, graph, first, width):
+    """For an empty set."""
+    if job.num_heads == 0:
+        to = (graph * job.num_slices + first) * job.num_reads
+        fill_with_zeros(floats_at(job.out), to, width * job.num_reads)
+        return
+    for h in range(job.num_heads):
+        to = (graph * job.num_heads + h) * job.num_slices + first
+        fill_with_zeros(floats_at(job.out), to, width)
+    if job.points != 0:
+        for r in range(job.num_reads):
+            to = (graph * job.num_reads + r) * job.num_slices + first
+            fill_with_zeros(floats_at(job.points), to, width)
+
+
+# Kernels ##############################################################################
+
+
+@inlined
+def sort_and_finish(pointer, keys_at, finish):
+    """Of the graphs that are not too large; keys of twice the width give the order."""
+    job = carray(pointer, 1, JOB)[0]
+    num_slices, largest = job.num_slices, job.largest
+    bits, order = bits_at(job.src), bits_at(job.order)
+    ptr, rows, terms = longs_at(job.ptr), longs_at(job.rows), terms_of(job)
+    scratch = own_scratch(pointer, job)
+    keys = keys_at(scratch)
+    used_at = scratch + 8 * LANES * job.num_rows
+    used_bits, values = bits_at(used_at), floats_at(used_at)
+    room = used_at + 4 * LANES * job.num_rows
+    line = bits_at(room + LANES * (16 * job.num_reads + 32))
+    item = next_item(pointer)
+    while item < job.num_chunks * job.num_cuts:
+        part = part_of(item, job.num_sets, job.num_chunks, num_slices, job.num_cuts)
+        for graph in range(part.first_graph, part.last_graph):
+            start, row = ptr[graph], rows[graph]
+            size = ptr[graph + 1] - start
+            if size > largest:
                 continue
-            pack_block(
-                bits, start * num_slices + first, num_slices, size, width, keys, line
-            )
-            sort_rows(keys, size)
-            begin, end = terms.first_used[row], terms.first_used[row + 1]
-            for i in range(end - begin):
-                at = terms.used[begin + i] * LANES
-                place_to = (start + i) * num_slices + first
-                unpack_row(keys, at, used_bits, i * LANES, order, place_to, width, line)
-            _finish(
-                values, terms, row, num_points, in_double, points, sums, width, out, to
-            )
+            for block in range(part.first_slice, part.last_slice, LANES):
+                first, width = lanes_of_block(block, part)
+                if size == 0:
+                    row_of_zeros(job, graph, first, width)
+                    continue
+                at = start * num_slices + first
+                pack_block(bits, at, num_slices, size, width, keys, line)
+                sort_rows(keys, size)
+                begin, end = terms.first_used[row], terms.first_used[row + 1]
+                for i in range(end - begin):
+                    key_at = terms.used[begin + i] * LANES
+                    to = at + i * num_slices
+                    unpack_row(
+                        keys, key_at, used_bits, i * LANES, order, to, width, line
+                    )
+                finish(job, terms, row, graph, first, width, values, room)
+        item = next_item(pointer)
 
 
-@kernel
-def pack(bits, num_slices, start, size, first, width, keys):
-    """The keys of some slices of a graph, ``[width, size]``, to be sorted."""
-    tile = np.empty(LANES * LANES, keys.dtype)
-    line = np.zeros(LANES, np.int32)
-    for block in range(0, width, LANES):
-        lanes = min(LANES, width - block)
-        for place in range(0, size, LANES):
-            num_rows = min(LANES, size - place)
-            for i in range(num_rows):
-                at = (start + place + i) * num_slices + first + block
-                pack_row(bits, at, tile, i * LANES, place + i, lanes, line)
-            for lane in range(lanes):
-                to = (block + lane) * size + place
-                for i in range(num_rows):
-                    keys[to + i] = tile[i * LANES + lane]
+# Without closures, for which numba does not find compiled code again.
 
 
-@kernel
-def unpack(
-    keys,
-    num_slices,
-    start,
-    size,
-    first,
-    width,
-    graph,
-    row,
-    terms,
-    num_points,
-    in_double,
-    out,
-    order,
-):
-    """The points of sorted keys ``[width, size]``."""
-    begin, end = terms.first_used[row], terms.first_used[row + 1]
-    used_bits = np.empty((end - begin) * LANES, np.int32)
-    values = used_bits.view(np.float32)
-    points = np.empty(num_points * LANES, np.float32)
-    sums = np.empty(num_points * LANES * in_double, np.float64)
-    gathered = np.zeros(LANES, keys.dtype)
-    line = np.zeros(LANES, np.int32)
-    for block in range(0, width, LANES):
-        lanes = min(LANES, width - block)
-        for i in range(end - begin):
-            at = block * size + terms.used[begin + i]
-            for lane in range(lanes):
-                gathered[lane] = keys[at + lane * size]
-            place_to = (start + i) * num_slices + first + block
-            unpack_row(gathered, 0, used_bits, i * LANES, order, place_to, lanes, line)
-        to = (graph * num_slices + first + block) * num_points
-        _finish(values, terms, row, num_points, in_double, points, sums, lanes, out, to)
+@Kernel
+def quantile(pointer):
+    sort_and_finish(pointer, bits_at, finish)
 
 
-@kernel
-def apply(src, num_slices, ptr, rows, terms, num_points, in_double, part, out, order):
+@Kernel
+def quantile_and_order(pointer):
+    sort_and_finish(pointer, longs_at, finish)
+
+
+@Kernel
+def heads(pointer):
+    sort_and_finish(pointer, bits_at, finish_heads)
+
+
+@Kernel
+def heads_and_order(pointer):
+    sort_and_finish(pointer, longs_at, finish_heads)
+
+
+@Kernel
+def apply(pointer):
     """The points of values in a given order."""
-    values = np.zeros(_max_used(terms) * LANES, np.float32)
-    points = np.empty(num_points * LANES, np.float32)
-    sums = np.empty(num_points * LANES * in_double, np.float64)
-    for graph in range(part.first_graph, part.last_graph):
-        start, row = ptr[graph], rows[graph]
-        is_empty = ptr[graph + 1] == start
-        for block in range(part.first_slice, part.last_slice, LANES):
-            first, width = lanes_of_block(block, part)
-            to = (graph * num_slices + first) * num_points
-            if is_empty:
-                out[to : to + width * num_points] = 0
-                continue
-            for i in range(terms.first_used[row + 1] - terms.first_used[row]):
-                at = (start + i) * num_slices + first
-                for lane in range(width):
-                    place = start + order[at + lane]
-                    values[i * LANES + lane] = src[place * num_slices + first + lane]
-            _finish(
-                values, terms, row, num_points, in_double, points, sums, width, out, to
-            )
+    job = carray(pointer, 1, JOB)[0]
+    num_slices = job.num_slices
+    src, order = floats_at(job.src), bits_at(job.order)
+    ptr, rows, terms = longs_at(job.ptr), longs_at(job.rows), terms_of(job)
+    scratch = own_scratch(pointer, job)
+    values = floats_at(scratch)
+    room = scratch + 12 * LANES * job.num_rows
+    item = next_item(pointer)
+    while item < job.num_chunks * job.num_cuts:
+        part = part_of(item, job.num_sets, job.num_chunks, num_slices, job.num_cuts)
+        for graph in range(part.first_graph, part.last_graph):
+            start, row = ptr[graph], rows[graph]
+            is_empty = ptr[graph + 1] == start
+            for block in range(part.first_slice, part.last_slice, LANES):
+                first, width = lanes_of_block(block, part)
+                if is_empty:
+                    row_of_zeros(job, graph, first, width)
+                    continue
+                for i in range(terms.first_used[row + 1] - terms.first_used[row]):
+                    at = (start + i) * num_slices + first
+                    for lane in range(width):
+                        place = (start + order[at + lane]) * num_slices + first + lane
+                        values[i * LANES + lane] = src[place]
+                finish(job, terms, row, graph, first, width, values, room)
+        item = next_item(pointer)
 
 
-@kernel
-def adjoint(grad, num_slices, ptr, rows, terms, num_points, part, out, order):
-    """The transpose of :func:`apply`."""
-    used = np.empty(_max_used(terms) * LANES, np.float32)
-    points = np.zeros(num_points * LANES, np.float32)
-    for graph in range(part.first_graph, part.last_graph):
-        start, row = ptr[graph], rows[graph]
-        size = ptr[graph + 1] - start
-        if size == 0:
+@inlined
+def read_gradients(job, item, graph, first, width, skipped, points, room):
+    """Gradients of points ``[num_reads, LANES]``."""
+    num_reads = job.num_reads
+    grad, at = floats_at(job.out), (graph * job.num_slices + first) * num_reads
+    num_tiled = num_reads // TILE * TILE if width == LANES else 0
+    for m in range(0, num_tiled, TILE):
+        transpose_back(grad, at + m, num_reads, points, m * LANES)
+    for lane in range(width):
+        for m in range(num_tiled, num_reads):
+            points[m * LANES + lane] = grad[at + lane * num_reads + m]
+
+
+@inlined
+def read_gradients_of_heads(job, item, graph, first, width, skipped, points, room):
+    """The same, from those of heads; those of the weights are added up."""
+    num_slices, num_reads, num_heads = job.num_slices, job.num_reads, job.num_heads
+    grad, weight = floats_at(job.out), floats_at(job.head_weight)
+    a, b = floats_at(room), floats_at(room + 4 * LANES)
+    for h in range(num_heads):
+        grad_at = (graph * num_heads + h) * num_slices + first
+        read_row(grad, grad_at, width, a, 0)
+        for r in range(num_reads):
+            at = (h * num_reads + r) * num_slices + first
+            read_row(weight, at, width, b, 0)
+            if h == 0:
+                set_product(a, 0, b, 0, points, r * LANES)
+            else:
+                add_product(a, 0, b, 0, points, r * LANES)
+        if job.grad_head_weight == 0:
             continue
-        num_used = terms.first_used[row + 1] - terms.first_used[row]
-        for block in range(part.first_slice, part.last_slice, LANES):
-            first, width = lanes_of_block(block, part)
-            at = (graph * num_slices + first) * num_points
+        kept, sums = floats_at(job.points), doubles_at(job.grad_head_weight)
+        chunk = item // job.num_cuts
+        for r in range(num_reads):
+            at = (graph * num_reads + r) * num_slices + first
+            to = ((chunk * num_heads + h) * num_reads + r) * num_slices + first
+            if width == LANES and skipped == 0:
+                add_product(a, 0, kept, at, sums, to)
+            else:
+                for lane in range(skipped, width):
+                    sums[to + lane] += np.float64(a[lane]) * kept[at + lane]
+
+
+@inlined
+def scatter(used, num_used, size, order, base, num_slices, width, placed, out):
+    """Brings the gradients of used values to their places."""
+    if num_used < size:
+        for place in range(size):
+            fill_with_zeros(out, base + place * num_slices, width)
+        for i in range(num_used):
+            at = base + i * num_slices
             for lane in range(width):
-                for m in range(num_points):
-                    points[m * LANES + lane] = grad[at + lane * num_points + m]
-            used[: num_used * LANES] = 0
-            for m in range(num_points):
-                begin = terms.first[row * num_points + m]
-                end = terms.first[row * num_points + m + 1]
-                for t in range(begin, end):
-                    to = terms.position[t] * LANES
-                    add_scaled(terms.weight[t], points, m * LANES, used, to)
-            base = start * num_slices + first
-            if num_used < size:
-                for place in range(size):
-                    to = base + place * num_slices
-                    out[to : to + width] = 0
-            for i in range(num_used):
-                at = base + i * num_slices
-                for lane in range(width):
-                    to = base + order[at + lane] * num_slices + lane
-                    out[to] = used[i * LANES + lane]
+                to = base + order[at + lane] * num_slices + lane
+                out[to] = used[i * LANES + lane]
+        return
+    # Side by side at first: the rows of the output are far from each other, and would
+    # drive each other out of the cache.
+    for i in range(num_used):
+        at = base + i * num_slices
+        for lane in range(width):
+            placed[order[at + lane] * LANES + lane] = used[i * LANES + lane]
+    for place in range(size):
+        write_row(placed, place * LANES, width, out, base + place * num_slices)
+
+
+@inlined
+def read_and_scatter(pointer, read_gradients):
+    """The transpose of :obj:`apply`, from gradients to those of the values."""
+    job = carray(pointer, 1, JOB)[0]
+    num_slices, num_reads = job.num_slices, job.num_reads
+    out, order = floats_at(job.grad_src), bits_at(job.order)
+    ptr, rows, terms = longs_at(job.ptr), longs_at(job.rows), terms_of(job)
+    scratch = own_scratch(pointer, job)
+    used = floats_at(scratch)
+    placed = floats_at(scratch + 4 * LANES * job.num_rows)
+    points = floats_at(scratch + 12 * LANES * job.num_rows)
+    room = scratch + LANES * (12 * job.num_rows + 16 * num_reads)
+    fill_with_zeros(points, 0, num_reads * LANES)  # lanes that are not there
+    item = next_item(pointer)
+    while item < job.num_chunks * job.num_cuts:
+        part = part_of(item, job.num_sets, job.num_chunks, num_slices, job.num_cuts)
+        for graph in range(part.first_graph, part.last_graph):
+            start, row = ptr[graph], rows[graph]
+            size = ptr[graph + 1] - start
+            if size == 0:
+                continue
+            num_used = terms.first_used[row + 1] - terms.first_used[row]
+            for block in range(part.first_slice, part.last_slice, LANES):
+                first, width = lanes_of_block(block, part)
+                read_gradients(
+                    job, item, graph, first, width, block - first, points, room
+                )
+                if job.grad_src == 0:
+                    continue
+                for i in range(num_used * LANES):
+                    used[i] = 0
+                for m in range(num_reads):
+                    begin = terms.first[row * num_reads + m]
+                    end = terms.first[row * num_reads + m + 1]
+                    for t in range(begin, end):
+                        to = terms.position[t] * LANES
+                        add_scaled(terms.weight[t], points, m * LANES, used, to)
+                base = start * num_slices + first
+                scatter(
+                    used,
+                    num_used,
+                    size,
+                    order,
+                    base,
+                    num_slices,
+                    width,
+                    placed,
+                    out,
+                )
+        item = next_item(pointer)
+
+
+@Kernel
+def adjoint(pointer):
+    read_and_scatter(pointer, read_gradients)
+
+
+@Kernel
+def heads_adjoint(pointer):
+    read_and_scatter(pointer, read_gradients_of_heads)

@@ -14,6 +14,7 @@ that ties go by place. NaN comes last; -0.0 and 0.0 are a tie.
 
 import numpy as np
 from llvmlite import ir
+from llvmlite.binding import get_host_cpu_features
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
@@ -32,6 +33,9 @@ _OFFSET = 1 << 62
 # Behind all keys.
 LAST_32 = np.int32(0x7FFFFFFF)
 LAST_64 = np.int64(0x6000000000000000)
+
+# Eight rows of so many bytes have room in the registers, of which there are 16 or 32.
+_REGISTER_BYTES = 64 if get_host_cpu_features().get("avx512f") else 32
 
 _INT32, _INT64 = ir.IntType(32), ir.IntType(64)
 
@@ -82,8 +86,7 @@ def _network(*comparators: tuple[int, int]):
         def generate(context, builder, signature, arguments):
             array = _Array(context, builder, signature.args[0], arguments[0])
             starts = cgutils.unpack_tuple(builder, arguments[1])
-            # As many lanes as all rows have room for in the registers.
-            lanes = 32 // array.num_bytes
+            lanes = _REGISTER_BYTES // array.num_bytes
             for lane in range(0, LANES, lanes):
                 shift = ir.Constant(starts[0].type, lane)
                 places = [builder.add(start, shift) for start in starts]
@@ -203,9 +206,7 @@ def _scaled(is_added: bool):
         def generate(context, builder, signature, arguments):
             source = _Array(context, builder, signature.args[1], arguments[1])
             target = _Array(context, builder, signature.args[3], arguments[3])
-            value = source.load(arguments[2])
-            if source.lane != target.lane:
-                value = builder.fpext(value, _vector(target.lane))
+            value = _convert(builder, source.load(arguments[2]), target.lane)
             value = builder.fmul(value, _splat(builder, arguments[0]))
             if is_added:
                 value = builder.fadd(target.load(arguments[4]), value)
@@ -220,6 +221,60 @@ def _scaled(is_added: bool):
 set_scaled, add_scaled = _scaled(False), _scaled(True)
 
 
+def _product(is_added: bool):
+    """The product of two rows, written or added to another row."""
+
+    @intrinsic
+    def multiply(typing_context, a, a_at, b, b_at, out, to):
+        def generate(context, builder, signature, arguments):
+            target = _Array(context, builder, signature.args[4], arguments[4])
+            a, b = (
+                _convert(
+                    builder,
+                    _Array(context, builder, signature.args[i], arguments[i]).load(
+                        arguments[i + 1]
+                    ),
+                    target.lane,
+                )
+                for i in (0, 2)
+            )
+            value = builder.fmul(a, b)
+            if is_added:
+                value = builder.fadd(target.load(arguments[5]), value)
+            target.store(value, arguments[5])
+            return context.get_dummy_value()
+
+        signature = types.void(a, types.intp, b, types.intp, out, types.intp)
+        return signature, generate
+
+    return multiply
+
+
+set_product, add_product = _product(False), _product(True)
+
+
+@intrinsic
+def copy_lanes(typing_context, values, at, out, to):
+    """A row of values, written to another row, maybe of another width."""
+
+    def generate(context, builder, signature, arguments):
+        source = _Array(context, builder, signature.args[0], arguments[0])
+        target = _Array(context, builder, signature.args[2], arguments[2])
+        value = _convert(builder, source.load(arguments[1]), target.lane)
+        target.store(value, arguments[3])
+        return context.get_dummy_value()
+
+    return types.void(values, types.intp, out, types.intp), generate
+
+
+def _convert(builder: ir.IRBuilder, value: ir.Value, lane: ir.Type) -> ir.Value:
+    if value.type.element == lane:
+        return value
+    if lane == ir.DoubleType():
+        return builder.fpext(value, _vector(lane))
+    return builder.fptrunc(value, _vector(lane))
+
+
 @intrinsic
 def transpose(typing_context, points, at, out, to, stride):
     """Some rows of points as columns, which begin ``stride`` apart."""
@@ -231,24 +286,80 @@ def transpose(typing_context, points, at, out, to, stride):
         for row in range(TILE):
             shift = ir.Constant(arguments[1].type, row * LANES)
             value = source.load(builder.add(arguments[1], shift))
-            if source.lane != target.lane:
-                value = builder.fptrunc(value, _vector(target.lane))
-            rows.append(value)
-        # Two by two, until all lie in one vector.
-        while len(rows) > 1:
-            count = 2 * rows[0].type.count
-            indices = ir.Constant(ir.VectorType(_INT32, count), list(range(count)))
-            rows = [
-                builder.shuffle_vector(a, b, indices)
-                for a, b in zip(rows[::2], rows[1::2], strict=True)
-            ]
-        to = arguments[3]
+            rows.append(_convert(builder, value, target.lane))
+        tile, to = _joined(builder, rows), arguments[3]
         for lane in range(LANES):
             picked = [row * LANES + lane for row in range(TILE)]
-            indices = ir.Constant(ir.VectorType(_INT32, TILE), picked)
-            target.store(builder.shuffle_vector(rows[0], rows[0], indices), to)
+            target.store(_picked(builder, tile, picked), to)
             to = builder.add(to, arguments[4])
         return context.get_dummy_value()
 
     signature = types.void(points, types.intp, out, types.intp, types.intp)
     return signature, generate
+
+
+@intrinsic
+def transpose_back(typing_context, columns, at, stride, out, to):
+    """Some columns, which begin ``stride`` apart, as rows of points."""
+
+    def generate(context, builder, signature, arguments):
+        source = _Array(context, builder, signature.args[0], arguments[0])
+        target = _Array(context, builder, signature.args[3], arguments[3])
+        parts, at = [], arguments[1]
+        for _ in range(LANES):
+            parts.append(source.load(at, TILE))
+            at = builder.add(at, arguments[2])
+        tile = _joined(builder, parts)
+        for row in range(TILE):
+            picked = [lane * TILE + row for lane in range(LANES)]
+            shift = ir.Constant(arguments[4].type, row * LANES)
+            to = builder.add(arguments[4], shift)
+            target.store(_picked(builder, tile, picked), to)
+        return context.get_dummy_value()
+
+    signature = types.void(columns, types.intp, types.intp, out, types.intp)
+    return signature, generate
+
+
+def _joined(builder: ir.IRBuilder, vectors: list[ir.Value]) -> ir.Value:
+    """Two by two, until all lie in one vector."""
+    while len(vectors) > 1:
+        count = 2 * vectors[0].type.count
+        indices = ir.Constant(ir.VectorType(_INT32, count), list(range(count)))
+        vectors = [
+            builder.shuffle_vector(a, b, indices)
+            for a, b in zip(vectors[::2], vectors[1::2], strict=True)
+        ]
+    return vectors[0]
+
+
+def _picked(builder: ir.IRBuilder, vector: ir.Value, indices: list[int]) -> ir.Value:
+    constant = ir.Constant(ir.VectorType(_INT32, len(indices)), indices)
+    return builder.shuffle_vector(vector, vector, constant)
+
+
+# Pointers #############################################################################
+
+
+@intrinsic
+def pointer_to(typing_context, address):
+    """From a number, as a struct holds it."""
+
+    def generate(context, builder, signature, arguments):
+        kind = context.get_value_type(signature.return_type)
+        return builder.inttoptr(arguments[0], kind)
+
+    return types.voidptr(types.int64), generate
+
+
+@intrinsic
+def fetch_and_add_one(typing_context, numbers, at):
+    """Counts a number up, for all threads; returns it as it was."""
+
+    def generate(context, builder, signature, arguments):
+        array = _Array(context, builder, signature.args[0], arguments[0])
+        pointer = cgutils.gep_inbounds(builder, array.data, arguments[1])
+        one = ir.Constant(_INT64, 1)
+        return builder.atomic_rmw("add", pointer, one, "seq_cst")
+
+    return types.int64(numbers, types.intp), generate

@@ -18,31 +18,53 @@ from gswe_pyg.ops.numba.simd import (
     unpack_keys,
 )
 
+# Keys that fit into the first cache, with room beside them.
+_RUN_BYTES = 1 << 15
+
 
 @inlined
 def sort_rows(keys, num_rows):
     """A bitonic sort of rows: the same comparisons for all lanes.
 
-    Rows are added until there are eight in each run, and stay behind all others.
+    Rows are added until there are eight in each run, and stay behind all others. Runs
+    that fit into the first cache are sorted one by one, before they are merged.
     """
     end = num_key_rows(num_rows)
-    keys[num_rows * LANES : end * LANES] = LAST_64 if keys.itemsize == 8 else LAST_32
-    for row in range(0, end, 8):
-        sort_8(keys, _eight_rows(row))
-    length = 8
-    while length < end:
-        for start in range(0, end - length, 2 * length):
-            stop = min(start + 2 * length, end)
-            _cross(keys, start, length, stop)
-            distance = length // 4 if length > 8 else 0
-            while distance >= 16:
-                _halve_twice(keys, start, distance, stop)
-                distance //= 4
-            if distance == 8:
-                _halve(keys, start, stop)
-            for row in range(start, stop, 8):
-                halve_8(keys, _eight_rows(row))
-        length *= 2
+    last = LAST_64 if keys.itemsize == 8 else LAST_32
+    for i in range(num_rows * LANES, end * LANES):
+        keys[i] = last
+    run = _RUN_BYTES // (LANES * keys.itemsize)
+    num_runs = (end + run - 1) // run
+    for i in range(num_runs + (num_runs > 1)):
+        first, stop, length = i * run, min((i + 1) * run, end), 8
+        if i < num_runs:
+            for row in range(first, stop, 8):
+                sort_8(keys, _eight_rows(row))
+        else:
+            first, stop, length = 0, end, run
+        while length < stop - first:
+            for start in range(first, stop - length, 2 * length):
+                _merge(keys, start, length, min(start + 2 * length, stop), run)
+            length *= 2
+
+
+@inlined
+def _merge(keys, start, length, stop, run):
+    """Two sorted runs, of which the second may be shorter."""
+    _cross(keys, start, length, stop)
+    distance = length // 4 if length > 8 else 0
+    while 2 * distance > run:
+        _halve_twice(keys, start, distance, stop)
+        distance //= 4
+    for first in range(start, stop, run):
+        end, own = min(first + run, stop), distance
+        while own >= 16:
+            _halve_twice(keys, first, own, end)
+            own //= 4
+        if own == 8:
+            _halve(keys, first, end)
+        for row in range(first, end, 8):
+            halve_8(keys, _eight_rows(row))
 
 
 @inlined

@@ -7,14 +7,14 @@ from torch import Tensor
 from gswe_pyg.ops.numba import batch as limits
 from gswe_pyg.ops.numba.batch import (
     Batch,
-    Part,
     check_room,
     flat,
     network_keys,
     new_points,
     zeros,
 )
-from gswe_pyg.ops.numba.interpolate import pack
+from gswe_pyg.ops.numba.job import Part
+from gswe_pyg.ops.numba.large import sorted_keys
 from gswe_pyg.ops.numba.weighted_kernels import (
     BARYCENTRIC,
     HIGHER,
@@ -119,11 +119,11 @@ def _run_weighted(
         step = max(limits.BLOCK // size, 1)
         for first in range(0, batch.num_slices, step):
             last = min(first + step, batch.num_slices)
-            keys = np.empty((last - first, size), np.int64)
-            flat = keys.reshape(-1)
-            pack(bits, batch.num_slices, start, size, first, len(keys), flat)
-            keys.sort(axis=-1)
-            work(Part(graph, graph + 1, first, last), flat, is_sorted=True)
+            keys = sorted_keys(
+                bits, batch.num_slices, start, size, first, last, np.int64
+            )
+            part = Part(graph, graph + 1, first, last)
+            work(part, keys.reshape(-1), is_sorted=True)
 
     large = np.flatnonzero(batch.sizes > limits.NETWORK_NODES).tolist()
     if large:

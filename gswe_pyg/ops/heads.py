@@ -1,0 +1,137 @@
+"""Heads as one operator: sums of points, of which none is written.
+
+Only the ``numba`` backend has it. Elsewhere, and wherever derivatives of derivatives or
+transforms are asked for, heads are composed of the operators for points.
+"""
+
+import torch
+from torch import Tensor
+
+from gswe_pyg.ops import operators
+from gswe_pyg.ops.operators import (
+    backend_module,
+    check_ptr,
+    is_transformed,
+    make_operator,
+    save_tensors,
+)
+from gswe_pyg.ops.plan import Reads
+
+
+def combine(points: Tensor, head_weight: Tensor) -> Tensor:
+    """From points ``[B, L, R]`` to heads ``[B, H, L]``."""
+    if len(head_weight) == 1:  # without the many small products that are made of it
+        return (points * head_weight).sum(-1).unsqueeze(1)
+    return torch.einsum("blr,hlr->bhl", points, head_weight)
+
+
+def _heads_kernel(
+    src: Tensor,
+    ptr: Tensor,
+    head_weight: Tensor,
+    num_points: int,
+    interpolation: str,
+    extremes: bool,
+    with_order: bool,
+    with_points: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    check_ptr(src, ptr)
+    reads = Reads(num_points, interpolation, extremes)
+    return backend_module("numba").heads(
+        src, ptr, head_weight, reads, with_order, with_points
+    )
+
+
+def _heads_adjoint_kernel(
+    grad: Tensor,
+    ptr: Tensor,
+    head_weight: Tensor,
+    order: Tensor,
+    points: Tensor,
+    num_points: int,
+    interpolation: str,
+    extremes: bool,
+) -> tuple[Tensor, Tensor]:
+    reads = Reads(num_points, interpolation, extremes)
+    return backend_module("numba").heads_adjoint(
+        grad, head_weight, order, points, ptr, reads
+    )
+
+
+def _fake_heads(
+    src,
+    ptr,
+    head_weight,
+    num_points,
+    interpolation,
+    extremes,
+    with_order,
+    with_points,
+):
+    num_sets, (num_heads, num_slices, num_reads) = ptr.shape[0] - 1, head_weight.shape
+    dtype = torch.promote_types(src.dtype, head_weight.dtype)
+    out = src.new_empty(num_sets, num_heads, num_slices, dtype=dtype)
+    order = src.new_empty(src.shape if with_order else (0,), dtype=torch.int32)
+    shape = (num_sets, num_reads, num_slices) if with_points else (0,)
+    return out, order, src.new_empty(shape, dtype=torch.float32)
+
+
+def _fake_heads_adjoint(grad, ptr, head_weight, order, points, *options):
+    num_heads, num_slices, num_reads = head_weight.shape
+    grad_weight = head_weight.new_empty(0)
+    if points.dim() == 3:
+        grad_weight = head_weight.new_empty(num_heads, num_reads, num_slices).mT
+    return grad.new_empty(order.shape), grad_weight
+
+
+def _remember_heads(ctx, inputs, output):
+    src, ptr, head_weight, *ctx.options, _, _ = inputs
+    _, order, points = output
+    save_tensors(ctx, src, ptr, head_weight, order, points)
+    ctx.mark_non_differentiable(order, points)
+    ctx.set_materialize_grads(False)  # or zeros are made for order and points
+
+
+def _heads_backward(ctx, grad, *_):
+    if grad is None:
+        return (None,) * 8
+    src, ptr, head_weight, order, points = ctx.saved_tensors
+    of_src, of_weight = order.dim() == 2, points.dim() == 3
+    grad_src = grad_weight = None
+    if not torch.is_grad_enabled() and not is_transformed():
+        grad_src, grad_weight = heads_adjoint(
+            grad, ptr, head_weight, order, points, *ctx.options
+        )
+        grad_src = grad_src.to(src.dtype) if of_src else None
+        return grad_src, None, grad_weight if of_weight else None, *(None,) * 5
+    # By operators that can be differentiated once more.
+    options = (*ctx.options, [], None, "numba")
+    points = points.mT
+    if of_src:
+        points = operators.apply(src, order, ptr, *options)
+        grad_points = torch.einsum("bhl,hlr->blr", grad, head_weight.to(grad.dtype))
+        grad_src = operators.adjoint(grad_points.to(src.dtype), order, ptr, *options)
+    if of_weight:
+        grad_weight = torch.einsum("bhl,blr->hlr", grad, points.to(grad.dtype))
+        grad_weight = grad_weight.to(head_weight.dtype)
+    return grad_src, None, grad_weight, *(None,) * 5
+
+
+def _remember_nothing(ctx, inputs, output):
+    pass
+
+
+def _no_derivative(*_):
+    raise NotImplementedError("Heads are composed of points for this")
+
+
+heads = make_operator(
+    "segment_heads", _heads_kernel, _fake_heads, _remember_heads, _heads_backward
+)
+heads_adjoint = make_operator(
+    "segment_heads_adjoint",
+    _heads_adjoint_kernel,
+    _fake_heads_adjoint,
+    _remember_nothing,
+    _no_derivative,
+)
