@@ -111,3 +111,4 @@ pages.copy_examples(
     ROOT / "examples", GENERATED / "examples", HERE / "gallery_header.rst"
 )
 pages.write_api(gswe_pyg, HERE / "api")
+pages.include_results(ROOT / "benchmarks" / "results", HERE / "results")

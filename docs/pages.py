@@ -1,4 +1,4 @@
-"""Pages that are made from the code: the API, and the gallery of the examples."""
+"""Pages that are made from elsewhere: the API, the examples, the results."""
 
 import ast
 import importlib
@@ -56,6 +56,16 @@ def copy_examples(source: Path, target: Path, header: Path) -> None:
         if stem in THUMBNAILS:
             picture = f"images/{THUMBNAILS[stem]}.png"
             text += f"\n# sphinx_gallery_thumbnail_path = '{picture}'\n"
+        (target / path.name).write_text(text)
+
+
+def include_results(source: Path, target: Path) -> None:
+    """A page of the site for each page of results."""
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    for path in source.glob("*.md"):
+        where = f"../../benchmarks/results/{path.name}"
+        text = f"```{{include}} {where}\n:relative-images:\n```\n"
         (target / path.name).write_text(text)
 
 

@@ -48,6 +48,15 @@ def test_extras(page):
             assert extra in project["optional-dependencies"]
 
 
+def test_the_readme_names_every_extra():
+    tomllib = pytest.importorskip("tomllib")  # Python 3.11
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    table = (ROOT / "README.md").read_text().partition("## Extras")[2]
+    named = re.findall(r"^\| (`[^|]+) \| [^|]+ \|$", table, re.MULTILINE)[1:]
+    extras = re.findall(r"`(\w+)`", " ".join(named))
+    assert sorted(extras) == sorted(project["optional-dependencies"])
+
+
 @pages
 def test_files(page):
     for name in re.findall(rf"(?<![\w/.-])(?:{FOLDERS})/[\w/.-]*\w", page.read_text()):
@@ -67,10 +76,9 @@ def test_links(page):
             assert anchor in slugs(path), target
 
 
-def test_tables_in_other_pages_are_those_of_the_records():
-    tables = report.tables_elsewhere(report.load(config.RESULTS))
-    for page, (name, table) in tables.items():
-        assert page.read_text() == replace_part(page, name, table), (
+def test_parts_of_other_pages_are_those_of_the_records():
+    for page, name, text in report.parts_elsewhere(report.load(config.RESULTS)):
+        assert page.read_text() == replace_part(page, name, text), (
             f"{page.name} is outdated: run python -m benchmarks report"
         )
 

@@ -46,8 +46,8 @@ def main(arguments: list[str]) -> int:
         else:
             print(f"{name}: no records in {options.results}")
     if options.results.resolve() == config.RESULTS:
-        for page, (name, table) in tables_elsewhere(found).items():
-            page.write_text(replace_part(page, name, table))
+        for page, name, text in parts_elsewhere(found):
+            page.write_text(replace_part(page, name, text))
     return 0
 
 
@@ -96,12 +96,14 @@ def render(
     return "\n\n".join(parts) + "\n"
 
 
-def tables_elsewhere(
+def parts_elsewhere(
     found: dict[str, dict[str, list[records.Record]]],
-) -> dict[Path, tuple[str, str]]:
-    """Generated parts of pages that are written by hand."""
+) -> list[tuple[Path, str, str]]:
+    """Generated parts of pages that are written by hand: page, name, text."""
     report, content = config.module("when", "report"), found.get("when", {})
-    return {
-        FRONT_PAGE: ("readouts", report.front_table(content)),
-        CHOOSING: ("decision", report.decision_table(content)),
-    }
+    speed = importlib.import_module(OTHERS["speed"])
+    return [
+        (FRONT_PAGE, "readouts", report.front_table(content)),
+        (FRONT_PAGE, "cost", speed.cost_line(config.RESULTS / "speed.json")),
+        (CHOOSING, "decision", report.decision_table(content)),
+    ]
