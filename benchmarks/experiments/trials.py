@@ -11,53 +11,63 @@ NOT_TRIED = ("fold", "seed", "dataset")
 
 
 def trials(
-    records: list[Record], run_type: type[RunSettings], also: tuple[str, ...] = ()
-) -> list[str]:
-    """A table of validation accuracies, and other metrics, if they are there, for each
-    group of comparable trials."""
-    tried = [r for r in records if r["config"]["evaluate"] == "validation"]
-    return [_table(group, run_type, also) for group in _comparable(tried)]
-
-
-def _comparable(records: list[Record]) -> list[list[Record]]:
-    """Apart, what data sets with no setting in common were tried for."""
-    groups: list[tuple[set[str], set[tuple]]] = []
-    for record in records:
-        config = record["config"]
-        setting = tuple((k, v) for k, v in config.items() if k not in NOT_TRIED)
-        group = ({config["dataset"]}, {setting})
-        for other in [g for g in groups if g[0] & group[0] or g[1] & group[1]]:
-            groups.remove(other)
-            group = (other[0] | group[0], other[1] | group[1])
-        groups.append(group)
-    return [[r for r in records if r["config"]["dataset"] in g[0]] for g in groups]
-
-
-def _table(
-    records: list[Record], run_type: type[RunSettings], also: tuple[str, ...]
+    records: list[Record], run_type: type[RunSettings], share: str | None = None
 ) -> str:
-    """By all settings that differ, a column for each data set."""
-    table = fill_added(frame(records), run_type)
+    """Accuracies on held-out training data, a row for each way in which a trial differs
+    from most others; ``share`` is a metric to show in parentheses."""
+    tried = [r for r in records if r["config"]["evaluate"] == "validation"]
+    if not tried:
+        return ""
+    table = fill_added(frame(tried), run_type)
     fields = [f for f in run_type.__dataclass_fields__ if f not in NOT_TRIED]
-    table[fields] = table.reindex(columns=fields).astype(object).fillna("-")
-    differing = [name for name in fields if table[name].nunique() > 1]
-    rows = table.groupby([*(differing or fields[:1]), "dataset"], sort=False)
-    wide = rows["accuracy"].agg(mean_and_deviation).unstack(sort=False)
-    means = rows["accuracy"].mean().unstack(sort=False).mean(axis=1, skipna=False)
-    wide["mean"] = [f"{100 * m:.1f}" if m == m else "" for m in means]
-    for metric in (name for name in also if name in table):
-        values = rows[metric].mean().unstack(sort=False).mean(axis=1)
-        wide[metric] = values.map("{:.2f}".format, na_action="ignore")
-    wide = wide.rename_axis(columns=None).reset_index()
-    wide[differing] = wide[differing].astype(str)
-    fixed = ", ".join(
-        f"{k}={table[k].iloc[0]}"
-        for k in fields
-        if k not in differing and table[k].iloc[0] != "-"
+    table[fields] = table.reindex(columns=fields).astype(object)
+    by_readout = table["dataset"].nunique() == 1
+    columns = "readout" if by_readout else "dataset"
+    fields = [name for name in fields if name != columns]
+    usual = {
+        key: {name: _most(runs, name) for name in fields}
+        for key, runs in table.groupby("readout" if by_readout else lambda _: "")
+    }
+    table["trial"] = [
+        _differences(run, usual[run["readout"] if by_readout else ""], fields)
+        for _, run in table.iterrows()
+    ]
+
+    def cell(runs: pd.DataFrame) -> str:
+        text = mean_and_deviation(runs["accuracy"])
+        known = share in runs and runs[share].notna().any()
+        return f"{text} ({runs[share].median():.2f})" if known else text
+
+    rows = {key: cell(runs) for key, runs in table.groupby(["trial", columns])}
+    wide = pd.Series(rows).unstack().rename_axis("trial")
+    wide = wide.loc[table["trial"].unique(), table[columns].unique()]
+    common = ", ".join(
+        f"{name}={values.pop()}"
+        for name in fields
+        if len(values := {str(own[name]) for own in usual.values()}) == 1
+        and values.isdisjoint({"None", "nan", "False"})
     )
     return (
-        f"{len(records)} trials on training data only: a part of it is held out, and "
-        f"no test part is looked at. Accuracy on the held-out part in %, mean ± "
-        f"standard deviation over folds and seeds ({fixed}; commit "
-        f"{commits(records)}).\n\n{markdown(pd.DataFrame(wide))}"
+        f"{len(tried)} trials on training data only: a part of it is held out, and no "
+        f"test part is looked at. Accuracy on the held-out part in %, mean ± standard "
+        f"deviation over folds and seeds, by what differs from most trials ({common}; "
+        f"commit {commits(tried)}).\n\n"
+        f"{markdown(wide.rename_axis(columns=None).reset_index())}"
     )
+
+
+def _most(runs: pd.DataFrame, name: str) -> object:
+    trained = runs[runs["epochs"] > 0]
+    values = (trained if len(trained) else runs)[name]
+    return values.mode(dropna=False).iloc[0]
+
+
+def _differences(run: pd.Series, usual: dict, fields: list[str]) -> str:
+    words, alike = [], "as most"
+    if run["epochs"] == 0:
+        words, alike, fields = ["untrained, or no network"], "", ["points"]
+    for name in fields:
+        is_empty = pd.isna(run[name])
+        if run[name] != usual[name] and not (is_empty and pd.isna(usual[name])):
+            words.append(f"{name}={'all' if is_empty else run[name]}")
+    return ", ".join(words) or alike

@@ -110,7 +110,7 @@ def claims(found: Records) -> list[Claim]:
 def summary(records: list[Record]) -> str:
     """All cells, or the trials, for a terminal."""
     parts = [_sizes(table) for table in on_test_parts(records)]
-    return "\n\n".join([*parts, *trials(records, Run)])
+    return "\n\n".join(filter(None, [*parts, trials(records, Run)]))
 
 
 def part(name: str, records: list[Record], folder: Path) -> str:
@@ -130,7 +130,7 @@ def part(name: str, records: list[Record], folder: Path) -> str:
             f"{commits(table.to_dict('records'))}.",
             _sizes(table),
         ]
-    return "\n\n".join([*parts, *trials(records, Run)])
+    return "\n\n".join(filter(None, [*parts, trials(records, Run)]))
 
 
 def _sizes(table: pd.DataFrame) -> str:

@@ -169,7 +169,8 @@ def part(name: str, records: list[Record], folder: Path) -> str:
             draw(table, folder / f"{name}.png")
             parts.append(f"![1-NN accuracy, untrained and trained]({name}.png)")
         parts += [caption, _accuracies(table)]
-    return "\n\n".join([*parts, *trials(records, Run, also=("view_share",))])
+    parts.append(trials(records, Run, share="view_share"))
+    return "\n\n".join(filter(None, parts))
 
 
 def _main(found: Records) -> Iterator[tuple[str, pd.DataFrame]]:
