@@ -4,14 +4,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.commands import run
-from benchmarks.engine import config, records
+from benchmarks.engine import config
 from benchmarks.engine.grid import Context
 from benchmarks.experiments.documents import logistic, report
 from benchmarks.experiments.documents import run as documents_run
 from benchmarks.experiments.documents.model import WeightedMean
 from benchmarks.experiments.documents.run import DATASETS, Run, execute, split
-from benchmarks.readouts import READOUTS
 from gswe_pyg.datasets import WordSets
 from tests.benchmarks.markdown import rows
 
@@ -51,8 +49,11 @@ def outcome(**settings):
     return metrics, found.parameters
 
 
-@pytest.mark.parametrize("readout", [name for name in READOUTS if "origin" not in name])
-def test_every_readout_learns_the_same_again_and_other_things_from_other_seeds(readout):
+TRIED = ("mean", "pma", "gswe_linear", "gswe_heads4", "repset", "approx_repset")
+
+
+@pytest.mark.parametrize("readout", TRIED)
+def test_readouts_learn_the_same_again_and_other_things_from_other_seeds(readout):
     settings = {"readout": readout, "references": 2, "points": 8}
     metrics, _ = outcome(**settings)
     assert 0 <= metrics["accuracy"] <= 1
@@ -82,9 +83,9 @@ def test_parameters_by_hand():
     assert found == 4 * 3 * 6 + perceptron(4, 32)
 
 
-@pytest.mark.parametrize(
-    "setting",
-    [
+def test_a_setting_makes_a_difference():
+    plain = outcome()[0]["train_loss"]
+    for setting in (
         {"weighted": True},
         {"start": 1.0},
         {"dropout": 0.5},
@@ -92,13 +93,9 @@ def test_parameters_by_hand():
         {"slicer": "linear"},
         {"scale": "layer_norm"},
         {"scale": "width"},
-        {"readout": "gswe_barycentric"},
-        {"learning_rate": 3e-3},
         {"evaluate": "validation"},
-    ],
-)
-def test_a_setting_makes_a_difference(setting):
-    assert outcome(**setting)[0]["train_loss"] != outcome()[0]["train_loss"]
+    ):
+        assert outcome(**setting)[0]["train_loss"] != plain, setting
 
 
 def test_heads_and_the_mean_can_be_counted():
@@ -142,11 +139,7 @@ def test_idle_settings_do_not_make_other_runs():
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ({"dataset": "twiter"}, "did you mean 'twitter'"),
-        ({"readout": "gsw_linear"}, "did you mean 'gswe_linear'"),
         ({"scale": "widht"}, "did you mean 'width'"),
-        ({"slicer": "lin"}, "slicer"),
-        ({"evaluate": "train"}, "evaluate"),
         ({"fold": 5}, "fold must be in 0 to 4"),
         ({"epochs": 0}, "epochs must be at least 1"),
     ],
@@ -157,20 +150,13 @@ def test_wrong_settings_are_named(setting, message):
 
 
 def test_the_accuracy_of_known_answers(documents):
-    class Oracle(torch.nn.Module):
-        """Says the first class, or nothing at all."""
-
-        def __init__(self, value):
-            super().__init__()
-            self.value = value
-
-        def forward(self, x, index, ptr, num_sets, weight):
-            return torch.tensor([[self.value, 0.0]]).expand(num_sets, -1)
-
     share = (documents.y == 0).double().mean().item()
 
     def accuracy(value):
-        return documents_run.accuracy(TINY, Oracle(value), documents, CONTEXT.device)
+        def model(x, index, ptr, num_sets, weight):
+            return torch.tensor([[value, 0.0]]).expand(num_sets, -1)
+
+        return documents_run.accuracy(TINY, model, documents, CONTEXT.device)
 
     assert accuracy(1.0) == pytest.approx(share)
     assert accuracy(-1.0) == pytest.approx(1 - share)
@@ -187,8 +173,6 @@ def test_logistic_regression_classifies_means(documents):
     metrics, parameters = outcome(readout="logistic")
     assert metrics["accuracy"] > 0.8
     assert parameters == 6 + 1
-    assert outcome(readout="logistic")[0] == metrics
-    assert outcome(readout="logistic", fold=1)[0] != metrics
 
 
 def test_logistic_regression_is_blind_to_held_out_labels(documents):
@@ -223,21 +207,6 @@ def test_trials_look_at_no_test_document():
     for preset in ("small", "paper"):
         runs = config.load("documents_start", [f"preset={preset}"]).runs
         assert {run.evaluate for run in runs} == {"validation"}
-        assert {run.start for run in runs} == {0.0, 0.1, 1.0}
-        assert {run.scale for run in runs} >= {"none", "layer_norm"}
-        assert {run.slicer for run in runs} == {"identity", "linear"}
-
-
-def test_the_command_runs_and_reports(tmp_path):
-    arguments = ["twitter", "fold=[0,1]", "points=[2]", "epochs=1", "batch_size=32"]
-    arguments += ["readout=[mean,pma,gswe_linear]", f"results={tmp_path}"]
-    assert run.main([*arguments, "references=[1,2]"]) == 0
-    found = records.read(tmp_path / "twitter.jsonl")
-    assert [record["config"]["fold"] for record in found] == sorted(
-        record["config"]["fold"] for record in found
-    )
-    assert set(found[0]["metrics"]) == {"accuracy", "train_loss", "epoch_seconds"}
-    assert "PMA" in report.part("twitter", found, tmp_path)
 
 
 def record(readout, accuracy, points=64, references=1, fold=0, **settings):
