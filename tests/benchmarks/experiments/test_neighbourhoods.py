@@ -8,7 +8,7 @@ from benchmarks.engine import config
 from benchmarks.engine.arguments import UsageError
 from benchmarks.engine.grid import Context
 from benchmarks.experiments.neighbourhoods import run as neighbourhoods
-from benchmarks.experiments.neighbourhoods.report import part
+from benchmarks.experiments.neighbourhoods.report import message, part
 from benchmarks.experiments.neighbourhoods.run import TASKS, Run, execute, make_graph
 from tests.benchmarks.markdown import rows
 
@@ -51,11 +51,25 @@ def test_settings():
         config.load("neighbourhoods", ["readout=gswe_heads4"])
 
 
-def test_the_rate_is_chosen_by_validation(tmp_path):
+def test_report(tmp_path):
+    """The learning rate is chosen by validation; the first sentence is computed."""
     found = []
-    for rate, valid, test in ((0.01, 0.9, 0.7), (0.003, 0.8, 0.99)):
-        run = Run(learning_rate=rate, points=1)
-        metrics = {"test": test, "valid": valid, "step_seconds": 0.1}
+    for task, readout, rate, valid, test in (
+        ("mean", "mean", 0.01, 0.9, 0.97),
+        ("mean", "mean", 0.003, 0.8, 0.99),
+        ("mean", "gswe_heads1", 0.01, 0.9, 0.95),
+        ("spread", "mean", 0.01, 0.9, 0.8),
+        ("spread", "gswe_heads1", 0.01, 0.9, 0.9),
+    ):
+        run = Run(task=task, readout=readout, learning_rate=rate, points=1)
+        seconds = 0.1 if readout == "mean" else 0.25
+        metrics = {"test": test, "valid": valid, "step_seconds": seconds}
         found.append({"config": run.settings(), "metrics": metrics, "commit": "abc"})
     text = part("neighbourhoods", found, tmp_path)
-    assert ["mean", "1", "70.0", "1.00x"] in rows(text)
+    assert ["mean", "1", "97.0", "80.0", "10.0", "1.00x"] in rows(text)
+    assert ["GSWE, 1 head", "1", "95.0", "90.0", "2.0", "2.50x"] in rows(text)
+    assert message({"neighbourhoods": found}) == (
+        "**GSWE, 1 head: at most 2.0 points behind the best aggregation, whichever of "
+        "the 2 questions is asked. The nearest of the others, mean, is up to 10.0 "
+        "points behind, in 0.4 times the time.**"
+    )
