@@ -12,7 +12,6 @@ import sys
 import time
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from torch import Tensor
@@ -70,6 +69,8 @@ def build_index(vectors: np.ndarray, path: Path) -> faiss.Index:
 
 
 def draw(queries: Batch, sets: Batch, found: np.ndarray, path: Path) -> None:
+    import matplotlib.pyplot as plt
+
     rows, columns = min(6, len(found)), min(8, found.shape[1])
     figure, axes = plt.subplots(
         rows, columns + 1, figsize=(columns + 1, rows), squeeze=False

