@@ -55,6 +55,8 @@ def effects(table: pd.DataFrame, contender: str) -> pd.DataFrame:
                 index="seed", columns="contender", values="test"
             )
             other = rival(table, dataset, which)
+            if not {contender, other} <= set(scores):
+                continue
             effect = paired(scores[contender] - scores[other], overlap(dataset))
             if effect:
                 perfect = float(sign(dataset) > 0)

@@ -61,12 +61,12 @@ def summary(records: list[Record]) -> str:
     if not of_tests(records):
         return trials(records)
     table = comparable(of_tests(records))
-    return NOTHING if table.empty else f"{_scores(table)}\n\n{_summary(table)}"
+    return NOTHING if table.empty else _scores(table)
 
 
 def message(found: Mapping[str, list[Record]]) -> str:
     """What the comparison says, in a sentence, and its differences."""
-    table = comparable(of_tests(found.get("readouts", []), with_size=True))
+    table = _sized(found.get("readouts", []))
     heads = _heads(table)
     if not heads:
         return ""
@@ -80,6 +80,14 @@ def message(found: Mapping[str, list[Record]]) -> str:
     for contender, effect in heads.items():
         texts += [f"{name(contender)}:", effects_table(effect)]
     return "\n\n".join(texts)
+
+
+def _sized(records: list[Record]) -> pd.DataFrame:
+    """With the size for all, where there are enough seeds for an interval."""
+    table = comparable(of_tests(records, with_size=True))
+    if table.empty:
+        return table
+    return table[table.groupby("dataset")["seed"].transform("nunique") > 2]
 
 
 def _heads(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -112,23 +120,18 @@ def part(config: str, records: list[Record], folder: Path) -> str:
     if records and not of_tests(records):
         return trials(records)
     records = of_tests(records)
-    sized = of_tests(records, with_size=True)
-    table = comparable(sized or records)
+    is_sized = bool(of_tests(records, with_size=True))
+    table = _sized(records) if is_sized else comparable(records)
     origin = f"{len(records)} runs, commit {commits(records)}."
     if table.empty:
         return f"{origin}\n\n{NOTHING}"
-    if heads := _heads(table) if sized else {}:
+    if heads := _heads(table) if is_sized else {}:
         draw(heads, folder / f"{config}.png")
-    texts = [
-        origin,
-        "Test scores, mean ± standard deviation over folds or seeds; the best of a "
-        "data set in bold:",
-        _scores(table),
-        _summary(table),
-        *(_anchors(table) if sized else _power(table)),
-        _protocols(table),
-    ]
-    if sized and not (plain := comparable(of_tests(records, with_size=False))).empty:
+    texts = [origin, _scores(table)]
+    texts += _anchors(table) if is_sized else _power(table)
+    texts.append(_protocols(table))
+    plain = comparable(of_tests(records, with_size=False))
+    if is_sized and not plain.empty:
         texts += ["The same without the size, for all:", _scores(plain)]
     return "\n\n".join(texts)
 
@@ -141,14 +144,8 @@ def _ranks(table: pd.DataFrame, metric: str = "test") -> pd.Series:
     return average_ranks(scores[[c for c in scores if counts[c] == number]])
 
 
-def _shown(table: pd.DataFrame) -> str:
-    return markdown(table.rename(columns=name).rename_axis("data set").reset_index())
-
-
-def _scores(table: pd.DataFrame) -> str:
-    texts, values = wide(table, "test", score), wide(table, "test", goodness)
-    is_best = values.eq(values.max(axis=1), axis=0)
-    return _shown(texts.where(~is_best, "**" + texts + "**").rename(title))
+def _by_readout(table: pd.DataFrame) -> str:
+    return markdown(table.rename(index=name).rename_axis("readout").reset_index())
 
 
 def _epoch_ratios(table: pd.DataFrame) -> pd.Series:
@@ -158,26 +155,26 @@ def _epoch_ratios(table: pd.DataFrame) -> pd.Series:
     return ratios.agg(lambda column: f"{geometric_mean(column.dropna()):.2f}x")
 
 
-def _summary(table: pd.DataFrame) -> str:
-    """Ranks, parameters and the time of an epoch, a row per contender."""
+def _scores(table: pd.DataFrame) -> str:
+    """Scores, ranks, parameters and the time of an epoch, a row per contender."""
+    texts, values = wide(table, "test", score), wide(table, "test", goodness)
+    is_best = values.eq(values.max(axis=1), axis=0)
+    shown = texts.where(~is_best, "**" + texts + "**").rename(title).T
     ranks, number = _ranks(table), table["dataset"].nunique()
-    found = {
-        "average rank": ranks.map("{:.2f}".format),
-        "on validation parts": _ranks(table, "valid").map("{:.2f}".format),
-        "parameters": wide(table, "parameters", lambda _, v: v.iloc[0])
-        .median()
-        .map("{:,.0f}".format),
-    }
+    shown["average rank"] = ranks.map("{:.2f}".format)
+    shown["on validation parts"] = _ranks(table, "valid").map("{:.2f}".format)
+    parameters = wide(table, "parameters", lambda _, v: v.iloc[0]).median()
+    shown["parameters"] = parameters.map("{:,.0f}".format)
     if "mean" in ranks:
-        found["epoch"] = _epoch_ratios(table)
-    shown = pd.DataFrame(found).loc[ranks.sort_values(kind="stable").index]
+        shown["epoch"] = _epoch_ratios(table)
+    shown = shown.loc[ranks.reindex(shown.index).sort_values(kind="stable").index]
     least = critical_difference(len(ranks), number)
     return (
-        f"Average rank over {number} data sets of the readouts that all of them have "
-        f"(1 is best; less than {least:.2f} apart they do not differ at the 5 % level, "
-        f"Nemenyi's test), parameters (median), and processor seconds of a training "
-        f"epoch relative to mean pooling (geometric mean):\n\n"
-        + markdown(shown.rename(index=name).rename_axis("readout").reset_index())
+        f"Test scores, mean ± standard deviation over folds or seeds, the best of a "
+        f"data set in bold; average rank over {number} data sets of the readouts that "
+        f"all of them have (less than {least:.2f} apart they do not differ at the 5 % "
+        f"level, Nemenyi's test); parameters (median); processor seconds of a training "
+        f"epoch relative to mean pooling (geometric mean):\n\n{_by_readout(shown)}"
     )
 
 
@@ -229,9 +226,9 @@ def _protocols(table: pd.DataFrame) -> str:
         shown["seconds of an epoch with mean"] = seconds["mean"]
     shown.columns = [column.replace("_", " ") for column in shown.columns]
     rates = wide(table, "learning_rate", lambda _, values: f"{values.iloc[0]:g}")
-    text = f"What was run:\n\n{_shown(shown)}"
+    text = f"What was run:\n\n{markdown(shown.rename_axis('data set').reset_index())}"
     if rates.stack().nunique() > 1:
-        text += f"\n\nThe learning rates, by validation:\n\n{_shown(rates)}"
+        text += f"\n\nThe learning rates, by validation:\n\n{_by_readout(rates.T)}"
     return text
 
 
