@@ -14,7 +14,8 @@ LEGEND = (
     "half-width of its 95 % t-interval (pairs better / equal / worse; from six pairs "
     "that differ on, the p-value of their sign test). It **holds** if the whole "
     "interval is above zero, or, for *not worse* claims, above -1; it **fails** if the "
-    "whole interval is below; else, or with two pairs, it is open."
+    "whole interval is below; else, with two pairs, or if the sign test does not agree "
+    "(p above .05), it is open."
 )
 NOT_WORSE = 1.0  # points
 
@@ -43,8 +44,9 @@ def claims_table(claims: Iterable[Claim]) -> str:
 
 
 def _verdict(claim: Claim) -> str:
-    verdict = claim.effect.verdict(claim.margin)
-    p = claim.effect.sign_test()
+    verdict, p = claim.effect.verdict(claim.margin), claim.effect.sign_test()
+    if claim.margin == 0 and p is not None and p > 0.05:
+        verdict = "open"
     text = str(claim.effect)
     if p is not None:
         text = f"{text[:-1]}, p {'< .001' if p < 0.001 else f'{p:.3f}'.lstrip('0')})"

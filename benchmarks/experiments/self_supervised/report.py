@@ -9,7 +9,13 @@ import pandas as pd
 from benchmarks.engine.config import fill_added
 from benchmarks.engine.pages import NOT_WORSE, Claim, commits, spread
 from benchmarks.engine.records import Record, frame
-from benchmarks.engine.tables import difference, markdown, mean_and_deviation, save
+from benchmarks.engine.tables import (
+    Difference,
+    difference,
+    markdown,
+    mean_and_deviation,
+    save,
+)
 from benchmarks.experiments.self_supervised.frozen import LABELS
 from benchmarks.experiments.self_supervised.run import Run
 from benchmarks.experiments.trials import trials
@@ -28,6 +34,17 @@ NAMES = {
     "set_circles_noisy": "noisy circles",
     "point_cloud_mnist": "Point Cloud MNIST",
 }
+#: Whom with whom, and what may be lacking, in points.
+COMPARED = (
+    ("gswe_linear", "pma", 0.0),
+    ("gswe_linear", "pma_near_origin", 0.0),
+    ("gswe_linear", "mean", 0.0),
+    ("gswe_linear", "gswe_barycentric", NOT_WORSE),
+    ("gswe_linear", "sliced", 0.0),
+    ("gswe_heads4", "mean", 0.0),
+    ("gswe_heads4", "pma_near_origin", 0.0),
+    ("gswe_heads4", "sliced", 0.0),
+)
 Records = Mapping[str, list[Record]]
 
 
@@ -242,59 +259,45 @@ def _without_training(table: pd.DataFrame) -> str:
 
 
 def claims(found: Records) -> list[Claim]:
-    """What the paper says of figure 3, and what its controls say."""
+    """What the paper says of figure 3, and what the controls say."""
     listed = []
     for name, table in _main(found):
         for how in HOW.values():
-            runs, untrained = (
-                table[table["how"] == how],
-                table[table["how"] == UNTRAINED],
-            )
+            runs = table[table["how"].isin([how]) | table["readout"].isin(LABELS)]
+            accuracy = {key: _by_seed(own) for key, own in runs.groupby("readout")}
+            untrained = table[table["how"] == UNTRAINED].groupby("readout")
+            before = {key: _by_seed(own) for key, own in untrained}
             data = f"{NAMES[name]}, {how}"
-
-            def add(text, ours, theirs, margin=0.0, data=data):
-                listed.append(
-                    Claim(text, data, difference(*_paired(ours, theirs)), margin)
-                )
-
-            def of(readout, runs=runs):
-                return runs[runs["readout"] == readout]
-
-            gswe, heads, sliced = (
-                of("gswe_linear"),
-                of("gswe_heads4"),
-                of("sliced", table),
-            )
-            for rival in ("pma", "pma_near_origin", "mean"):
-                add(f"GSWE beats {label(rival)}", gswe, of(rival))
-            barycentric = of("gswe_barycentric")
-            text = "GSWE: linear is not worse than barycentric"
-            add(text, gswe, barycentric, NOT_WORSE)
-            for rival in ("mean", "pma_near_origin"):
-                add(f"{label('gswe_heads4')}, beats {label(rival)}", heads, of(rival))
+            for ours, theirs, margin in COMPARED:
+                if {ours, theirs} <= set(accuracy):
+                    verb = "is not worse than" if margin else "beats"
+                    text = f"{label(ours)} {verb} {LABELS.get(theirs, label(theirs))}"
+                    effect = _difference(accuracy[ours], accuracy[theirs])
+                    listed.append(Claim(text, data, effect, margin))
             for readout in ("mean", "pma", "gswe_linear", "gswe_heads4"):
-                text = f"training improves {label(readout)}"
-                add(text, of(readout), of(readout, untrained))
-            add("trained GSWE beats no network (sliced)", gswe, sliced)
-            text = f"trained {label('gswe_heads4')}, beats no network (sliced)"
-            add(text, heads, sliced)
+                if readout in accuracy and readout in before:
+                    text = f"training improves {label(readout)}"
+                    effect = _difference(accuracy[readout], before[readout])
+                    listed.append(Claim(text, data, effect))
     return listed
 
 
-def _paired(ours: pd.DataFrame, theirs: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
-    """Accuracies by seed, averaged over the sizes of two points or more that both have
-    if both have such; a control with a single seed stands for all."""
-    one, other = (
-        t.pivot_table(index="seed", columns="points", values="accuracy")
-        for t in (ours, theirs)
-    )
-    shared = [p for p in one.columns.intersection(other.columns) if p > 1]
-    if shared:
-        one, other = one[shared], other[shared]
-    one, other = (t.mean(axis=1, skipna=False) for t in (one, other))
+def _by_seed(runs: pd.DataFrame) -> pd.DataFrame:
+    """A column per number of points; one point only if there is no other."""
+    wide = runs.pivot_table(index="seed", columns="points", values="accuracy")
+    return wide.drop(columns=1, errors="ignore") if wide.shape[1] > 1 else wide
+
+
+def _difference(ours: pd.DataFrame, theirs: pd.DataFrame) -> Difference | None:
+    """Averaged over the numbers of points that both have, if they share some; a control
+    with a single seed stands for all."""
+    shared = ours.columns.intersection(theirs.columns)
+    if len(shared):
+        ours, theirs = ours[shared], theirs[shared]
+    one, other = (wide.mean(axis=1, skipna=False) for wide in (ours, theirs))
     if len(other) == 1 and len(one) > 1:
         other = pd.Series(other.iloc[0], index=one.index)
-    return one, other
+    return difference(one, other)
 
 
 def draw(table: pd.DataFrame, path: Path) -> None:
@@ -304,11 +307,7 @@ def draw(table: pd.DataFrame, path: Path) -> None:
     names = list(table["series"].unique())[::-1]
     figure = Figure(figsize=(7, 1 + 0.27 * len(names)), layout="constrained")
     axis = figure.subplots()
-    style = {
-        UNTRAINED: ("o", "0.6"),
-        "SimCLR": ("^", "tab:blue"),
-        "SimSiam": ("s", "tab:red"),
-    }
+    style = {UNTRAINED: ("o", "0.6"), "SimCLR": ("^", "C0"), "SimSiam": ("s", "C1")}
     for how, (marker, colour) in style.items():
         runs = table[table["how"] == how].groupby("series")["accuracy"]
         found = 100 * runs.agg(["mean", "std"]).fillna(0)

@@ -206,9 +206,9 @@ def test_the_message_counts(records):
 
 def test_claims_are_computed(records):
     found = {c.text: c.effect for c in report.claims(records) if c.effect}
-    assert str(found["GSWE beats PMA"]) == "+10.0 ± 0.0 (3/0/0)"
-    assert str(found["GSWE beats mean"]) == "-1.5 ± 1.2 (0/0/3)"
+    assert str(found["GSWE, linear beats PMA"]) == "+10.0 ± 0.0 (3/0/0)"
+    assert str(found["GSWE, linear beats mean"]) == "-1.5 ± 1.2 (0/0/3)"
     assert str(found["training improves GSWE, linear"]) == "-9.0 ± 2.5 (0/0/3)"
     # One control for all seeds.
-    assert str(found["trained GSWE beats no network (sliced)"])[:5] == "-19.0"
-    assert "GSWE beats PMA, near origin" not in found
+    assert str(found["GSWE, linear beats no network: sliced"])[:5] == "-19.0"
+    assert "GSWE, linear beats PMA, near origin" not in found
