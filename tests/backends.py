@@ -1,5 +1,6 @@
-"""The backends at hand, and the operator with its gradient on one of them."""
+"""Batches, the backends at hand, and the operator with its gradient on one of them."""
 
+from collections.abc import Sequence
 from functools import cache
 
 import torch
@@ -7,6 +8,7 @@ from torch import Tensor
 
 from gswe_pyg.ops import backend, segment_quantile
 from gswe_pyg.ops.segment_quantile import BACKENDS
+from gswe_pyg.testing import SIZES
 
 
 @cache
@@ -41,11 +43,20 @@ def run(
 
 
 def ragged(
-    sizes: list[int], num_slices: int, seed: int, dtype: torch.dtype = torch.float32
+    channels: int = 4,
+    sizes: Sequence[int] = SIZES,
+    dtype: torch.dtype = torch.float32,
+    seed: int = 0,
+    boundaries: bool = False,
 ) -> tuple[Tensor, Tensor]:
+    """A batch of sets of the given sizes: the elements, and the set of each, or the
+    boundaries of the sets. The values are the same in every precision."""
     generator = torch.Generator().manual_seed(seed)
-    src = torch.randn(sum(sizes), num_slices, generator=generator).to(dtype)
-    return src, torch.tensor([0, *sizes]).cumsum(0)
+    shape = (sum(sizes), channels)
+    x = torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
+    ptr = torch.tensor([0, *sizes]).cumsum(0)
+    index = torch.arange(len(sizes)).repeat_interleave(ptr.diff())
+    return x, ptr if boundaries else index
 
 
 def random_sizes(num_sets: int, largest: int, seed: int) -> list[int]:

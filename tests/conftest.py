@@ -1,11 +1,9 @@
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
+import backends
 import pytest
-import torch
 from torch import Tensor
-
-from gswe_pyg.testing import SIZES
 
 DATA = Path(__file__).parent.parent / "data"
 
@@ -30,21 +28,4 @@ def real_data(tmp_path: Path) -> Callable[[str], Path]:
 
 @pytest.fixture(scope="session")
 def ragged() -> Callable[..., tuple[Tensor, Tensor]]:
-    """Draws a batch of sets of the given sizes: the elements, and the set of each, or
-    the boundaries of the sets. The values are the same in every precision."""
-
-    def draw(
-        channels: int = 4,
-        sizes: Sequence[int] = SIZES,
-        dtype: torch.dtype = torch.float32,
-        seed: int = 0,
-        boundaries: bool = False,
-    ) -> tuple[Tensor, Tensor]:
-        generator = torch.Generator().manual_seed(seed)
-        shape = (sum(sizes), channels)
-        x = torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
-        ptr = torch.tensor([0, *sizes]).cumsum(0)
-        index = torch.arange(len(sizes)).repeat_interleave(ptr.diff())
-        return x, ptr if boundaries else index
-
-    return draw
+    return backends.ragged

@@ -7,15 +7,14 @@ option is trained without `find_unused_parameters`, and one step leaves one proc
 empty sets only. The checkpoint of the two is loaded by one, with `weights_only=True`.
 """
 
-import gc
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from backends import ragged
+from fresh import call_together
 from torch import Tensor
 from torch.nn import Linear, Module
 from torch.nn.parallel import DistributedDataParallel
@@ -44,50 +43,34 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "projected": {"out_channels": 4},
     "with size": {"encode_size": True},
     "projected with size": {"out_channels": 4, "encode_size": True},
+    "heads": {"heads": 2, "extremes": True},
     "PMA": {},
 }
 
 
-@pytest.fixture(scope="module")
-def trained(sizes, seed, tmp_path_factory) -> Path:
-    """A folder with what two processes have learned together."""
-    folder = tmp_path_factory.mktemp("trained")
-    arguments = (str(folder), sizes["steps"], sizes["sets"], seed)
-    mp.spawn(train_together, arguments, nprocs=2)
-    return folder
-
-
-@pytest.mark.parametrize("precision", MAX_DISTANCE)
-def test_two_processes_learn_what_one_does(precision, trained, sizes, seed, measure):
-    distances, misread = {}, 0
-    for name in OPTIONS:
-        path = trained / f"{precision} {name}.pt"
-        if not path.exists():  # an error, which another test reports
-            continue
-        alone = build(name, precision, seed)
-        train(alone, None, sizes["steps"], sizes["sets"], seed)
-        together = build(name, precision, seed + 1)  # to be overwritten
-        content = torch.load(path, weights_only=True)
-        together.load_state_dict(content["state_dict"])
-        distances[name] = max(
-            (a - b).abs().max().item()
-            for a, b in zip(alone.parameters(), together.parameters(), strict=True)
-        )
-        x, ptr, _ = batch(0, None, sizes["sets"], precision, seed)
-        misread += not torch.allclose(together(x, ptr), content["out"])
-    worst = max(distances, key=distances.get)
-    measure(f"checkpoints that one process reads otherwise, {precision}", misread, 0)
-    measure(
-        f"difference of parameters, {precision}, {len(distances)} readouts",
-        distances[worst],
-        MAX_DISTANCE[precision],
-        worst=worst,
-        distances=distances,
-    )
-
-
-def test_no_readout_fails(trained, measure):
-    errors = [f"{path.stem}: {path.read_text()}" for path in trained.glob("*.error*")]
+def test_two_processes_learn_what_one_does(sizes, seed, measure, tmp_path):
+    settings = (sizes["steps"], sizes["sets"], seed)
+    both = call_together(train_together, str(tmp_path), *settings)
+    errors = [error for errors in both for error in errors]
+    for precision, limit in MAX_DISTANCE.items():
+        distances, misread = {}, 0
+        for path in sorted(tmp_path.glob(f"{precision} *.pt")):
+            name = path.stem.removeprefix(f"{precision} ")
+            alone = build(name, precision, seed)
+            train(alone, None, *settings)
+            together = build(name, precision, seed + 1)  # to be overwritten
+            content = torch.load(path, weights_only=True)
+            together.load_state_dict(content["state_dict"])
+            pairs = zip(alone.parameters(), together.parameters(), strict=True)
+            distances[name] = max((a - b).abs().max().item() for a, b in pairs)
+            x, ptr, _ = batch(0, None, sizes["sets"], precision, seed)
+            misread += not torch.allclose(together(x, ptr), content["out"])
+        worst = max(distances, key=distances.get)
+        name = f"checkpoints that one process reads otherwise, {precision}"
+        measure(name, misread, 0)
+        name = f"difference of parameters, {precision}, {len(distances)} readouts"
+        details = {"worst": worst, "distances": distances}
+        measure(name, distances[worst], limit, **details)
     measure("readouts with an error", len(errors), 0, errors=errors)
 
 
@@ -97,7 +80,7 @@ def build(name: str, precision: str, seed: int) -> Module:
         net = Net(PMA(4, num_seeds=3, heads=2), 12)
     else:
         readout = GSWEAggregation(4, 4, 5, **OPTIONS[name])
-        net = Net(readout, readout.out_channels or readout.embedding_channels)
+        net = Net(readout, readout(torch.zeros(1, 4), torch.zeros(1).long()).shape[1])
     return net.to(getattr(torch, precision))
 
 
@@ -121,7 +104,7 @@ def batch(
     sizes = torch.randint(0, 12, (sets,), generator=generator)
     if step % 3 == 1:
         sizes[half:] = 0
-    x, ptr = ragged(sizes.tolist(), 4, 1000 * seed + step, dtype)
+    x, ptr = ragged(4, sizes.tolist(), dtype, 1000 * seed + step, boundaries=True)
     y = torch.randn(sets, 3, generator=generator).to(dtype)
     if rank is None:
         return x, ptr, y
@@ -140,27 +123,20 @@ def train(model: Module, rank: int | None, steps: int, sets: int, seed: int) -> 
         optimizer.step()
 
 
-def train_together(rank: int, folder: str, steps: int, sets: int, seed: int) -> None:
-    torch.set_num_threads(1)
-    meeting_point = f"file://{folder}/processes"
-    dist.init_process_group("gloo", meeting_point, rank=rank, world_size=2)
-    try:
-        for precision in MAX_DISTANCE:
-            for name in OPTIONS:
-                path = Path(folder) / f"{precision} {name}.pt"
-                model = DistributedDataParallel(build(name, precision, seed))
-                try:
-                    train(model, rank, steps, sets, seed)
-                except RuntimeError as error:
-                    path.with_suffix(f".error{rank}").write_text(str(error)[:500])
-                else:
-                    x, ptr, _ = batch(0, None, sets, precision, seed)
-                    content = {"state_dict": model.module.state_dict()}
-                    content["out"] = model.module(x, ptr).detach()
-                    if rank == 0:
-                        torch.save(content, path)
-                del model
-    finally:
-        # What outlives the group waits for a thread that may wait for the interpreter.
-        gc.collect()
-        dist.destroy_process_group()
+def train_together(folder: str, steps: int, sets: int, seed: int) -> list[str]:
+    """Writes a checkpoint for each readout; returns the errors of others."""
+    rank, errors = dist.get_rank(), []
+    for precision in MAX_DISTANCE:
+        for name in OPTIONS:
+            model = DistributedDataParallel(build(name, precision, seed))
+            try:
+                train(model, rank, steps, sets, seed)
+            except RuntimeError as error:
+                errors.append(f"{precision} {name}: {str(error)[:500]}")
+                continue
+            x, ptr, _ = batch(0, None, sets, precision, seed)
+            content = {"state_dict": model.module.state_dict()}
+            content["out"] = model.module(x, ptr).detach()
+            if rank == 0:
+                torch.save(content, Path(folder) / f"{precision} {name}.pt")
+    return errors

@@ -10,6 +10,7 @@ import copy
 import hashlib
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 
 import pytest
 import torch
@@ -40,39 +41,29 @@ GROUPS = {
 Cases = dict[str, Callable[[], list[Tensor]]]
 
 
-@pytest.fixture(scope="module")
-def digests(sizes, seed):
-    """The different hashes of each case."""
+def test_the_same_bits(sizes, seed, measure):
     seen: dict[str, set[str]] = {}
-    settings = [sizes[key] for key in ("nodes", "slices", "steps", "threads")]
     for _ in range(sizes["runs"]):
-        for name, found in call(hashes, *settings, seed).items():
+        for name, found in call(hashes, sizes, seed).items():
             seen.setdefault(name, set()).update(found)
-    return seen
+    limits = {"peer": None, "gswe": len(seen["peer"]) - 1}
+    for group, what in GROUPS.items():
+        cases = [name for name in seen if name.startswith(group)]
+        differing = [name for name in cases if len(seen[name]) > 1]
+        measure(
+            f"results that differ: {what}",
+            len(differing),
+            limits.get(group, 0),
+            f"of {len(cases)}",
+            differing=differing,
+        )
 
 
-@pytest.mark.parametrize("group", GROUPS)
-def test_the_same_bits(group, digests, measure):
-    def differing(group):
-        return [n for n in digests if n.startswith(group) and len(digests[n]) > 1]
-
-    limit = {"peer": None, "gswe": len(differing("peer"))}.get(group, 0)
-    measure(
-        f"results that differ: {GROUPS[group]}",
-        len(differing(group)),
-        limit,
-        f"of {sum(name.startswith(group) for name in digests)}",
-        differing=differing(group),
-    )
-
-
-def hashes(
-    nodes: int, slices: int, steps: int, threads: list[int], seed: int
-) -> dict[str, set[str]]:
-    """Of every case, with each of these numbers of threads."""
-    cases = _cases(nodes, slices, steps, seed)
+def hashes(sizes: dict, seed: int) -> dict[str, set[str]]:
+    """Of every case, with each number of threads."""
+    cases = _cases(sizes["nodes"], sizes["slices"], sizes["steps"], seed)
     found: dict[str, set[str]] = {name: set() for name in cases}
-    for number in threads:
+    for number in sizes["threads"]:
         torch.set_num_threads(number)
         for name, case in cases.items():
             found[name].add(_hash(case()))
@@ -83,19 +74,18 @@ def _cases(nodes: int, slices: int, steps: int, seed: int) -> Cases:
     torch.manual_seed(seed)
     cases: Cases = {}
     for scale, num_nodes in {"small": nodes // 20, "large": nodes}.items():
-        batch = ragged(random_sizes(max(4, num_nodes // 100), 200, seed), slices, seed)
-        for name in available():
-            for interpolation in INTERPOLATIONS:
-                label = f"kernel {scale} {interpolation} {name}"
-                cases[label] = partial(run, *batch, 16, interpolation, name)
+        numbers = random_sizes(max(4, num_nodes // 100), 200, seed)
+        batch = ragged(slices, numbers, seed=seed, boundaries=True)
+        for name, interpolation in product(available(), INTERPOLATIONS):
+            label = f"kernel {scale} {interpolation} {name}"
+            cases[label] = partial(run, *batch, 16, interpolation, name)
         readout = GSWEAggregation(slices, slices, 16, slicer="identity")
         cases[f"slices {scale}"] = partial(_outcome, readout, *batch)
     x, ptr = batch
-    for name in available():
-        for interpolation in ("linear", "step", "barycentric"):
-            label = f"kernel weighted {interpolation} {name}"
-            arguments = (x[:, :4], ptr, 16, interpolation, name, _masses(x, seed))
-            cases[label] = partial(run, *arguments)
+    for name, interpolation in product(available(), ("linear", "step", "barycentric")):
+        label = f"kernel weighted {interpolation} {name}"
+        arguments = (x[:, :4], ptr, 16, interpolation, name, _masses(x, seed))
+        cases[label] = partial(run, *arguments)
     x = x[:, :16]
     readout = GSWEAggregation(x.shape[1], 32, 8, out_channels=4)
     cases["gswe"] = partial(_train, readout, x, ptr, steps)
@@ -134,18 +124,16 @@ def _hash(tensors: list[Tensor]) -> str:
     return digest.hexdigest()[:16]
 
 
-@pytest.fixture(scope="module")
-def strict(seed):
+def test_deterministic_algorithms(seed, measure):
     """PyTorch then refuses what is not deterministic, and fills memory that is not
     initialised with NaN: whoever reads it gives other results."""
-    x, ptr = ragged(random_sizes(12, 40, seed), 6, seed)
+    x, ptr = ragged(6, random_sizes(12, 40, seed), seed=seed, boundaries=True)
     cases: Cases = {}
-    for interpolation in INTERPOLATIONS:
-        for name in available():
-            weights = (None, _masses(x, seed))
-            for weight in weights[: 1 + (interpolation != "pswe")]:
-                label = f"{interpolation} {name} weighted: {weight is not None}"
-                cases[label] = partial(run, x, ptr, 5, interpolation, name, weight)
+    for interpolation, name in product(INTERPOLATIONS, available()):
+        weights = (None, _masses(x, seed))
+        for weight in weights[: 1 + (interpolation != "pswe")]:
+            label = f"{interpolation} {name} weighted: {weight is not None}"
+            cases[label] = partial(run, x, ptr, 5, interpolation, name, weight)
     gswe = GSWEAggregation(6, 7, 5, 2, out_channels=3, encode_size=True)
     cases["GSWE"] = partial(_outcome, gswe, x, ptr)
     cases["PMA"] = partial(_outcome, PMA(6, num_seeds=3, heads=2), x, ptr)
@@ -161,17 +149,9 @@ def strict(seed):
                 errors.append(f"{label}: {error}")
     finally:
         torch.use_deterministic_algorithms(False)
-    return errors, differing, f"of {len(cases)}"
-
-
-def test_no_errors_under_deterministic_algorithms(strict, measure):
-    errors, _, of = strict
+    of = f"of {len(cases)}"
     name = "errors under torch.use_deterministic_algorithms(True)"
     measure(name, len(errors), 0, of, errors=errors)
-
-
-def test_the_same_results_under_deterministic_algorithms(strict, measure):
-    _, differing, of = strict
     name = "results that differ under it"
     measure(name, len(differing), 0, of, differing=differing)
 
@@ -179,20 +159,16 @@ def test_the_same_results_under_deterministic_algorithms(strict, measure):
 def test_ties(seed, measure):
     """The gradient goes to that of several equal values that PyTorch's stable sort in
     double precision says."""
-    src, ptr = ragged(random_sizes(30, 60, seed), 5, seed)
+    src, ptr = ragged(5, random_sizes(30, 60, seed), seed=seed, boundaries=True)
     src = (src * 2).round()  # many ties, zeros of both signs among them
-    wrong, count = [], 0
-    for interpolation in INTERPOLATIONS:
-        grad = torch.randn(
-            len(ptr) - 1, 5, 7, generator=torch.Generator().manual_seed(seed)
-        )
-        grad = grad.mul(64).round()
+    generator = torch.Generator().manual_seed(seed)
+    grad = torch.randn(len(ptr) - 1, 5, 7, generator=generator).mul(64).round()
+    wrong = []
+    for interpolation, name in product(INTERPOLATIONS, available()):
         arguments = (ptr, 7, interpolation)
         expected = run(src.double(), *arguments, "torch", grad=grad)[1].float()
-        for name in available():
-            count += 1
-            actual = run(src, *arguments, name, grad=grad)[1]
-            if not torch.allclose(actual, expected, rtol=1e-5, atol=1e-3):
-                wrong.append(f"{interpolation} {name}")
-    name = "backends that break ties otherwise"
-    measure(name, len(wrong), 0, f"of {count}", wrong=wrong)
+        actual = run(src, *arguments, name, grad=grad)[1]
+        if not torch.allclose(actual, expected, rtol=1e-5, atol=1e-3):
+            wrong.append(f"{interpolation} {name}")
+    of = f"of {len(INTERPOLATIONS) * len(available())}"
+    measure("backends that break ties otherwise", len(wrong), 0, of, wrong=wrong)

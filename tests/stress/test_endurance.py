@@ -29,16 +29,9 @@ def test_memory_does_not_grow(name, sizes, seed, measure):
     # By PyTorch, the weighted path is slow, and would leak as fast.
     weighted = name == "weights"
     steps = sizes["steps"] // 5 if weighted else sizes["steps"]
-    memory = call(
-        train,
-        "torch" if weighted else name,
-        weighted,
-        steps,
-        sizes["sets"],
-        sizes["largest"],
-        seed,
-        timeout=1800,
-    )
+    settings = (steps, sizes["sets"], sizes["largest"], seed)
+    on = "torch" if weighted else name
+    memory = call(train, on, weighted, *settings, timeout=1800)
     at, mib = zip(*memory[len(memory) // 5 :], strict=True)
     growth = float(np.polyfit(at, mib, 1)[0]) * steps
     label = name if weighted else f"'{name}'"

@@ -23,22 +23,14 @@ SMALL = {"nodes": 20_000, "channels": 4, "slices": 8, "points": 4}
 MAX_GIB = 16
 
 
-@pytest.fixture(scope="module")
-def outcome(sizes, seed):
-    return call(step, *sizes.values(), seed, threads=2, timeout=1800)
-
-
-def test_peak_memory(outcome, sizes, measure):
-    peak, seconds, _ = outcome
-    measure(
-        "the slices alone", 4 * sizes["nodes"] * sizes["slices"] / 2**30, unit="GiB"
-    )
+def test_a_step(sizes, seed, measure):
+    settings = (*sizes.values(), seed)
+    peak, seconds, wrong = call(step, *settings, threads=2, timeout=1800)
+    slices = 4 * sizes["nodes"] * sizes["slices"] / 2**30
+    measure("the slices alone", slices, unit="GiB")
     measure("forward and backward", seconds, unit="s")
     measure("peak memory", peak, MAX_GIB, "GiB")
-
-
-def test_all_values_are_finite(outcome, measure):
-    measure("values that are not finite", outcome[2], 0)
+    measure("values that are not finite", wrong, 0)
 
 
 def step(

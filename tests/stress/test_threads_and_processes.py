@@ -12,7 +12,6 @@ than these by more than the margin.
 """
 
 import multiprocessing
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -21,8 +20,10 @@ from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 from backends import available, ragged, random_sizes, run
-from fresh import call
+from fresh import call, call_together
+from test_costs import median_seconds
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 from torch_geometric.nn import MeanAggregation
@@ -44,6 +45,7 @@ MAX_SECONDS = 300
 HANGING_SECONDS = 20
 
 NUM_BATCHES = 8
+PTR = {"boundaries": True}
 
 WAYS = {
     "threads": "Python threads",
@@ -59,31 +61,20 @@ WAYS = {
 MARGIN = 1.25
 
 
-@pytest.fixture(scope="module")
-def wrong(sizes, seed) -> Callable[[str], tuple[int, str]]:
-    """How many results are wrong in some way of calling, and why it failed."""
-
-    @cache
-    def wrong(way: str) -> tuple[int, str]:
-        arguments = [sizes[key] for key in ("calls", "threads", "nodes", "slices")]
+def test_right_results(sizes, seed, measure):
+    arguments = [sizes[key] for key in ("calls", "threads", "nodes", "slices")]
+    found: dict[str, int] = {}
+    for way, description in WAYS.items():
+        error = ""
         try:
             # Two threads, so that the kernel has threads of its own before a fork.
-            found = call(
-                count_wrong, way, *arguments, seed, threads=2, timeout=MAX_SECONDS
-            )
-        except (RuntimeError, TimeoutError) as error:  # a crash, or a deadlock
-            return NUM_BATCHES, str(error)
-        return found, ""
-
-    return wrong
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_right_results(way, wrong, measure):
-    number, error = wrong(way)
-    # Where PyTorch's own sums hang, so may we.
-    limit = {"fork peer": None, "fork 2": wrong("fork peer")[0]}.get(way, 0)
-    measure(f"wrong results in {WAYS[way]}", number, limit, error=error)
+            options = {"threads": 2, "timeout": MAX_SECONDS}
+            found[way] = call(count_wrong, way, *arguments, seed, **options)
+        except (RuntimeError, TimeoutError) as caught:  # a crash, or a deadlock
+            found[way], error = NUM_BATCHES, repr(caught)
+        # Where PyTorch's own sums hang, so may we.
+        limit = {"fork peer": None, "fork 2": found.get("fork peer")}.get(way, 0)
+        measure(f"wrong results in {description}", found[way], limit, error=error)
 
 
 def count_wrong(
@@ -95,12 +86,9 @@ def count_wrong(
     batches = _batches(nodes, slices, seed)
     expected = [outcome(*batch) for batch in batches]
     if how == "threads":
+        chosen = [batches[i % NUM_BATCHES] for i in range(calls)]
         with ThreadPoolExecutor(threads) as executor:
-            found = list(
-                executor.map(
-                    lambda i: _outcome(*batches[i % NUM_BATCHES]), range(calls)
-                )
-            )
+            found = list(executor.map(lambda batch: _outcome(*batch), chosen))
     elif how == "loader":
         found = DataLoader(
             Embedded(nodes, slices, seed, calls),
@@ -148,7 +136,7 @@ def _batches(nodes: int, slices: int, seed: int) -> list[tuple[Tensor, Tensor]]:
     """The first is worth threads."""
     numbers = [max(4, nodes // (100 if i == 0 else 5000)) for i in range(NUM_BATCHES)]
     return [
-        ragged(random_sizes(number, 200, seed + i), slices, seed + i)
+        ragged(slices, random_sizes(number, 200, seed + i), seed=seed + i, **PTR)
         for i, number in enumerate(numbers)
     ]
 
@@ -179,78 +167,40 @@ NAMES |= {"readout": "GSWEAggregation, linear slicer"}
 NAMES |= {name: f"kernel {name}" for name in available()}
 
 
-@pytest.fixture(scope="module")
-def milliseconds(sizes, seed) -> dict[int, dict[str, float]]:
-    """The median of a step of one of two processes, by their number of threads."""
-    settings = [sizes[key] for key in ("nodes", "slices", "seconds")]
-    times = {1: [], 2: []}
-    for _ in range(sizes["rounds"]):
-        for threads, found in times.items():
-            found += _pair(threads, *settings, seed)
-    return {
-        threads: {name: median(f[name] for f in found) for name in NAMES}
-        for threads, found in times.items()
-    }
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(
-            name,
-            marks=pytest.mark.xfail(
-                name != "peer",
-                reason="more threads than cores cost us more than they cost PyTorch",
-                strict=False,
-            ),
-        )
-        for name in NAMES
-    ],
+@pytest.mark.xfail(
+    reason="more threads than cores may cost us more than they cost PyTorch",
+    strict=False,
 )
-def test_crowd(name, milliseconds, measure):
-    slowdown = {n: milliseconds[2][n] / milliseconds[1][n] for n in NAMES}
-    measure(
-        f"2 processes x 2 threads against 2 x 1: {NAMES[name]}",
-        slowdown[name],
-        None if name == "peer" else max(1.0, slowdown["peer"]) * MARGIN,
-        "x",
-        milliseconds={str(threads): of[name] for threads, of in milliseconds.items()},
-    )
+def test_crowd(sizes, seed, measure):
+    found: dict[int, list[dict[str, float]]] = {1: [], 2: []}
+    for _ in range(sizes["rounds"]):
+        for threads, times in found.items():
+            times += call_together(time_steps, sizes, seed, threads=threads)
+    peer = None
+    for name, description in NAMES.items():
+        ms = {str(n): 1e3 * median(t[name] for t in found[n]) for n in found}
+        slowdown = ms["2"] / ms["1"]
+        limit = None if peer is None else max(1.0, peer) * MARGIN
+        peer = slowdown if peer is None else peer
+        label = f"2 processes x 2 threads against 2 x 1: {description}"
+        measure(label, slowdown, limit, "x", milliseconds=ms)
 
 
-def _pair(threads: int, *settings: Any) -> list[dict[str, float]]:
-    """The times of two processes that do the same at the same time."""
-    barrier = multiprocessing.get_context("spawn").Barrier(2)
-    with ThreadPoolExecutor(2) as executor:
-        jobs = [
-            executor.submit(call, time_steps, barrier, *settings, threads=threads)
-            for _ in range(2)
-        ]
-    return [job.result() for job in jobs]
-
-
-def time_steps(
-    barrier: Any, nodes: int, slices: int, seconds: float, seed: int
-) -> dict[str, float]:
+def time_steps(sizes: dict, seed: int) -> dict[str, float]:
     """The median time of a forward and backward pass, one after the other: threads
     that spin after one call would disturb the next one, if they took turns."""
     found = {}
     for name in NAMES:
-        step = _step(name, nodes, slices, seed)
+        step = _step(name, sizes["nodes"], sizes["slices"], seed)
         step()
-        barrier.wait()
-        times: list[float] = []
-        end = time.perf_counter() + seconds
-        while time.perf_counter() < end or not times:
-            start = time.perf_counter()
-            step()
-            times.append(1e3 * (time.perf_counter() - start))
-        found[name] = median(times)
+        dist.barrier()
+        found[name] = median_seconds(step, sizes["seconds"])
     return found
 
 
 def _step(name: str, nodes: int, slices: int, seed: int) -> Callable[[], Any]:
-    x, ptr = ragged(random_sizes(max(4, nodes // 100), 200, seed), slices, seed)
+    numbers = random_sizes(max(4, nodes // 100), 200, seed)
+    x, ptr = ragged(slices, numbers, seed=seed, **PTR)
     if name in available():
         return lambda: run(x, ptr, 16, "linear", name)
     torch.manual_seed(seed)
