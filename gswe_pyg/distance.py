@@ -240,8 +240,8 @@ def _slice_distances(
         num_pairs = 1
     else:
         num_pairs = _num_pairs(x_index, y_index)
-    xs = _sort_sets(slicer(x), x_index, x_weight, num_pairs)
-    ys = _sort_sets(slicer(y), y_index, y_weight, num_pairs)
+    xs = _sort_sets(slicer(x), x_index, x_weight, num_pairs, "x_weight")
+    ys = _sort_sets(slicer(y), y_index, y_weight, num_pairs, "y_weight")
     alone = (xs.ptr.diff() == 0) != (ys.ptr.diff() == 0)
     if bool(alone.any()):
         raise ValueError(
@@ -275,7 +275,7 @@ def _slice_distances(
 
 
 def _sort_sets(
-    slices: Tensor, index: Tensor, weight: Tensor | None, num_pairs: int
+    slices: Tensor, index: Tensor, weight: Tensor | None, num_pairs: int, name: str
 ) -> _SortedSets:
     order = _sort_by_pair(slices.detach(), index)
     values = slices.gather(0, order)
@@ -285,7 +285,7 @@ def _sort_sets(
         rank = torch.arange(len(pair), device=pair.device) - ptr[pair]
         ends = ((rank + 1).double() / ptr.diff()[pair])[:, None]
         return _SortedSets(values, ends, pair, ptr)
-    check_weight(ptr, weight[index.argsort(stable=True)])
+    check_weight(ptr, weight[index.argsort(stable=True)], name)
     weight = weight.double()
     # The sum of large masses would overflow.
     largest = scatter(weight.detach(), index, dim_size=num_pairs, reduce="max")

@@ -214,8 +214,8 @@ class Frozen(Module):
             "both be empty or neither",
         ),
         ({"x_weight": torch.ones(2)}, "'x_weight' must have one entry"),
-        ({"y_weight": -torch.ones(4)}, "must be finite and not negative"),
-        ({"y_weight": torch.zeros(4)}, "must be positive for some element"),
+        ({"y_weight": -torch.ones(4)}, "'y_weight' must be finite and not"),
+        ({"y_weight": torch.zeros(4)}, "'y_weight' must be positive for some"),
     ],
 )
 def test_bad_input(arguments, match):

@@ -42,18 +42,18 @@ def check_ptr(src: Tensor, ptr: Tensor) -> None:
         )
 
 
-def check_weight(ptr: Tensor, weight: Tensor) -> None:
+def check_weight(ptr: Tensor, weight: Tensor, name: str = "weight") -> None:
     if not bool(((weight >= 0) & weight.isfinite()).all()):
         worst = weight[~((weight >= 0) & weight.isfinite())][0].item()
         raise ValueError(
-            f"'weight' must be finite and not negative (got {worst}): pass counts or "
-            f"probabilities, e.g., 'weight.relu()' or 'weight.softmax(0)'"
+            f"'{name}' must be finite and not negative (got {worst}): pass counts or "
+            f"probabilities, e.g., '{name}.relu()' or '{name}.softmax(0)'"
         )
     positive = _count_positive(ptr, weight)
     starved = ((positive == 0) & (ptr.diff() > 0)).nonzero()
     if starved.numel() > 0:
         raise ValueError(
-            f"'weight' must be positive for some element of each graph that has any "
+            f"'{name}' must be positive for some element of each graph that has any "
             f"(got only zeros in graph {starved[0].item()}): remove its elements to "
             f"leave it empty"
         )
