@@ -177,6 +177,7 @@ class SetEmbedder(TransformerMixin, BaseEstimator):
         self, X: Any, y: None = None, weight: Any = None, progress: bool = False
     ) -> np.ndarray:
         r"""Calls :meth:`fit` and :meth:`transform`."""
+        X, weight = (list(v) if isinstance(v, Iterator) else v for v in (X, weight))
         return self.fit(X, y, weight).transform(X, weight, progress)
 
     def distance(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -245,6 +245,12 @@ def _from_frame(frame: Any, weight: Any) -> Sets:
     if isinstance(weight, str):
         one_of("weight", weight, list(frame.columns))
         frame, weight = frame.drop(columns=weight), frame[weight]
+    for name, column in frame.items():
+        if isinstance(first := column.iloc[0] if len(column) else 0, str):
+            raise ValueError(
+                f"could not convert string to float: {first!r} in column {name!r} of "
+                f"'X'. Use 'frame.set_index({name!r})' if it names the set of each row"
+            )
     if frame.index.is_unique:
         return _from_dense(_numbers(frame), weight)
     index, labels = frame.index.factorize(use_na_sentinel=False)

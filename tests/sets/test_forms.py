@@ -260,7 +260,7 @@ def wrong_forms():
         ([Data(num_nodes=2)], None, ValueError, "must have 'x' or 'pos'"),
         (graphs(), "wieght", ValueError, r"did you mean 'weight'\?"),
         (frame(), "mas", ValueError, r"did you mean 'mass'\?"),
-        (frame().assign(u="a"), None, ValueError, "could not convert string"),
+        (frame().assign(u="a"), None, ValueError, r"to float: 'a' .*set_index\('u'\)"),
         (pa.table({"a": arrow()}), None, TypeError, "choose a column"),
         (pa.array([[1.0], [2.0]]), None, TypeError, r"list<list<float>> for elements"),
         (pa.array([[[1.0]], None], nested), None, ValueError, "Set 1 of 'X' is null"),
