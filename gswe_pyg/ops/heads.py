@@ -22,6 +22,8 @@ def combine(points: Tensor, head_weight: Tensor) -> Tensor:
     """From points ``[B, L, R]`` to heads ``[B, H, L]``."""
     if len(head_weight) == 1:  # without the many small products that are made of it
         return (points * head_weight).sum(-1).unsqueeze(1)
+    dtype = torch.promote_types(points.dtype, head_weight.dtype)
+    points, head_weight = points.to(dtype), head_weight.to(dtype)
     return torch.einsum("blr,hlr->bhl", points, head_weight)
 
 
@@ -87,34 +89,42 @@ def _fake_heads_adjoint(grad, ptr, head_weight, order, points, *options):
 def _remember_heads(ctx, inputs, output):
     src, ptr, head_weight, *ctx.options, _, _ = inputs
     _, order, points = output
-    save_tensors(ctx, src, ptr, head_weight, order, points)
-    ctx.mark_non_differentiable(order, points)
+    ctx.dtype = src.dtype  # but not the values, which may be overwritten
+    save_tensors(ctx, ptr, head_weight, order, points)
+    ctx.mark_non_differentiable(order, *([points] if points.dim() == 1 else []))
     ctx.set_materialize_grads(False)  # or zeros are made for order and points
 
 
-def _heads_backward(ctx, grad, *_):
-    if grad is None:
-        return (None,) * 8
-    src, ptr, head_weight, order, points = ctx.saved_tensors
+def _heads_backward(ctx, grad, _, grad_points):
+    ptr, head_weight, order, points = ctx.saved_tensors
     of_src, of_weight = order.dim() == 2, points.dim() == 3
     grad_src = grad_weight = None
-    if not torch.is_grad_enabled() and not is_transformed():
+    if grad is None and grad_points is None:
+        pass
+    elif grad_points is None and not torch.is_grad_enabled() and not is_transformed():
         grad_src, grad_weight = heads_adjoint(
             grad, ptr, head_weight, order, points, *ctx.options
         )
-        grad_src = grad_src.to(src.dtype) if of_src else None
-        return grad_src, None, grad_weight if of_weight else None, *(None,) * 5
-    # By operators that can be differentiated once more.
-    options = (*ctx.options, [], None, "numba")
-    points = points.mT
-    if of_src:
-        points = operators.apply(src, order, ptr, *options)
-        grad_points = torch.einsum("bhl,hlr->blr", grad, head_weight.to(grad.dtype))
-        grad_src = operators.adjoint(grad_points.to(src.dtype), order, ptr, *options)
-    if of_weight:
-        grad_weight = torch.einsum("bhl,blr->hlr", grad, points.to(grad.dtype))
-        grad_weight = grad_weight.to(head_weight.dtype)
-    return grad_src, None, grad_weight, *(None,) * 5
+        if grad_src.dtype != ctx.dtype:
+            grad_src = grad_src.to(ctx.dtype)
+    else:  # by operators that can be differentiated once more, as the points can
+        if grad is not None:
+            grad, weight = grad.to(points.dtype), head_weight.to(points.dtype)
+            if of_weight:
+                grad_weight = torch.einsum("bhl,brl->hlr", grad, points)
+                grad_weight = grad_weight.to(head_weight.dtype)
+            through_heads = torch.einsum("bhl,hlr->brl", grad, weight)
+            grad_points = through_heads + (0 if grad_points is None else grad_points)
+        if of_src:
+            options = (*ctx.options, [], None, "numba")
+            grad_src = operators.adjoint(grad_points.mT, order, ptr, *options)
+            grad_src = grad_src.to(ctx.dtype)
+    return (
+        grad_src if of_src else None,
+        None,
+        grad_weight if of_weight else None,
+        *(None,) * 5,
+    )
 
 
 def _remember_nothing(ctx, inputs, output):

@@ -17,6 +17,8 @@ from torch.nn import Parameter
 
 from gswe_pyg.ops.plan import Reads
 
+_is_batched = torch._C._functorch.is_legacy_batchedtensor
+
 # PyTorch 2.6 makes no schema of `list[float]`, nor of `collections.abc.Sequence`.
 _Levels = typing.List[float]  # noqa: UP006
 _Bound = typing.Optional[int]  # noqa: UP045
@@ -476,9 +478,10 @@ def make_operator(
         Transformed.vmap = staticmethod(vmap(lambda *args: call(*args)))
 
     def call(*args):
-        # Tracers use subclasses of tensors, in a backward pass without further notice.
+        # Tracers use subclasses of tensors, in a backward pass without further notice,
+        # and 'is_grads_batched' tensors that have no values either.
         is_traced = torch.compiler.is_compiling() or any(
-            type(arg) not in (Tensor, Parameter) or arg.is_meta
+            type(arg) not in (Tensor, Parameter) or arg.is_meta or _is_batched(arg)
             for arg in args
             if isinstance(arg, Tensor)
         )

@@ -154,6 +154,74 @@ def test_second_derivatives_with_weights(function):
         hessian(loss)(w)
 
 
+HEADS_OF = pytest.mark.parametrize("of", ["values", "weights", "both"])
+
+
+def heads_of(of):
+    """Heads with a gradient of some of their inputs, and these inputs."""
+    x, w = values(7, 3), values(2, 3, 6, seed=2)
+    inputs = {"values": [x], "weights": [w], "both": [x, w]}[of]
+    for each in inputs:
+        each.requires_grad_()
+    return segment_heads(x, PTR, w, 4, extremes=True), inputs
+
+
+@HEADS_OF
+def test_second_derivatives_of_heads(of):
+    out, inputs = heads_of(of)
+    grads = torch.autograd.grad(out.pow(3).sum(), inputs, create_graph=True)
+    actual = torch.autograd.grad(sum(x.pow(3).sum() for x in grads), inputs)
+    with backend("torch"):
+        out, inputs = heads_of(of)
+        grads = torch.autograd.grad(out.pow(3).sum(), inputs, create_graph=True)
+        expected = torch.autograd.grad(sum(x.pow(3).sum() for x in grads), inputs)
+    torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-3)
+
+
+@HEADS_OF
+def test_many_gradients_of_heads_at_once(of):
+    out, inputs = heads_of(of)
+    many = values(3, *out.shape, seed=4)
+    actual = torch.autograd.grad(
+        out, inputs, many, is_grads_batched=True, retain_graph=True
+    )
+    each = [torch.autograd.grad(out, inputs, x, retain_graph=True) for x in many]
+    for i, grads in enumerate(actual):
+        torch.testing.assert_close(grads, torch.stack([x[i] for x in each]))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@FUNCTIONS
+def test_many_gradients_at_once(weighted, function):
+    x, weight = values(7, 2), masses(7) if weighted else None
+    jacobian = torch.autograd.functional.jacobian
+    expected = jacobian(lambda x: function(x, weight), x)
+    actual = jacobian(lambda x: function(x, weight), x, vectorize=True)
+    torch.testing.assert_close(actual, expected)
+
+
+def test_values_may_be_overwritten_after_heads():
+    """As after any other pooling: "x = x.relu_()" may follow."""
+    x, w = values(7, 3).requires_grad_(), values(2, 3, 4, seed=2).requires_grad_()
+    expected = torch.autograd.grad(segment_heads(x, PTR, w, 4).sum(), [x, w])
+    copy = x * 1
+    out = segment_heads(copy, PTR, w, 4)
+    copy.relu_()
+    torch.testing.assert_close(torch.autograd.grad(out.sum(), [x, w]), expected)
+
+
+@pytest.mark.parametrize(
+    "dtypes", [(torch.bfloat16, torch.float32), (torch.float32, torch.float64)]
+)
+def test_heads_of_another_dtype(dtypes):
+    x, w = values(7, 3).to(dtypes[0]), values(2, 3, 4, seed=2).to(dtypes[1])
+    out = segment_heads(x, PTR, w, 4)
+    assert out.dtype == dtypes[1]
+    torch.testing.assert_close(
+        out.float(), segment_heads(x.float(), PTR, w.float(), 4), rtol=0.01, atol=0.01
+    )
+
+
 def test_vmap_over_sets_of_other_sizes_is_refused():
     x = values(7, 2)
     with pytest.raises(ValueError, match="'ptr' must be the same for all calls"):

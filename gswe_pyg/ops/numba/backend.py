@@ -113,8 +113,8 @@ def heads_adjoint(
         num_elements = plan.num_elements * num_slices
         _run(interpolate.heads_adjoint, job, _max_used(plan), num_elements)
     if points.dim() == 3:
-        sums = sums.sum(0).mT.to(head_weight.dtype)
-    return _as(grad_src, grad), sums
+        sums = sums.sum(0).mT
+    return _as(grad_src, grad), sums.to(head_weight.dtype)
 
 
 def _new_job(ptr: Tensor, reads: Reads, num_slices: int) -> tuple[Plan, Job]:
