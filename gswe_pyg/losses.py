@@ -15,7 +15,7 @@ def simclr_loss(
     temperature: float = 0.1,
     normalize: bool = False,
 ) -> Tensor:
-    r"""The contrastive loss of the paper (eq. 12 to 15), after SimCLR.
+    r"""The contrastive loss of the paper (equations 12 to 15), after SimCLR.
 
     Row :math:`i` of :obj:`z` and row :math:`i` of :obj:`z_bar` embed two views
     of the same set; all other rows of both are its negatives:
@@ -70,7 +70,7 @@ def simclr_loss(
 
 
 def simsiam_loss(z: Tensor, z_bar: Tensor, p: float = 2.0) -> Tensor:
-    r"""The loss on positive pairs alone (paper, eq. 16 and 17), after SimSiam.
+    r"""The loss on positive pairs alone (equations 16 and 17), after SimSiam.
 
     .. math::
         \mathcal{L} = \frac{1}{2 |\mathcal{B}|} \sum_{i \in \mathcal{B}} \left(
