@@ -9,6 +9,7 @@ import argparse
 import time
 from pathlib import Path
 
+import matplotlib
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -18,6 +19,9 @@ from torch_geometric.data import Data
 from torch_geometric.loader import DataLoader
 from torch_geometric.nn import MLP
 from tqdm import tqdm
+
+matplotlib.use("Agg")  # a file, whether or not there is a screen
+from matplotlib import pyplot as plt
 
 from gswe_pyg import GSWEAggregation
 from gswe_pyg.datasets import PointCloudMNIST
@@ -88,6 +92,22 @@ def load(root: str, download: bool, num_sets: int, seed: int) -> tuple[str, list
     return "digits of scikit-learn", graphs[:border], graphs[border:]
 
 
+@torch.no_grad()
+def draw(model: Module, test: list[Data], path: Path) -> None:
+    """Ten of the sets to test on, and what the model takes them for."""
+    plt.style.use("gswe_pyg.style")
+    data = next(iter(DataLoader(test, 10)))
+    found = model(data).argmax(-1).tolist()
+    figure, axes = plt.subplots(2, 5, figsize=(8, 3.6), layout="constrained")
+    for axis, graph, label in zip(axes.flat, data.to_data_list(), found, strict=True):
+        axis.scatter(*graph.pos.t(), s=6)
+        axis.set(aspect="equal", xticks=[], yticks=[], xlim=(-1.2, 1.2))
+        axis.set_title(f"{int(graph.y)}, found {label}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path)
+    print(f"picture: {path}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--root", default="data/MNIST", help="folder of MNIST")
@@ -95,6 +115,9 @@ def main() -> None:
     parser.add_argument("--num-sets", type=int, default=3000, help="to learn from")
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--output", type=Path, default=Path("results-examples/digits.png")
+    )
     parser.add_argument("--fast", action="store_true", help="200 sets, one epoch")
     args = parser.parse_args()
     num_sets, epochs = (200, 1) if args.fast else (args.num_sets, args.epochs)
@@ -128,6 +151,7 @@ def main() -> None:
         end="",
     )
     print("not which is better.")
+    draw(model, test, args.output)
 
 
 if __name__ == "__main__":
