@@ -72,11 +72,18 @@ def message(found: Mapping[str, list[Record]]) -> str:
         return ""
     ratios = _epoch_ratios(table)
     texts = [
-        f"{name(contender)}: {_verdict(effect)} An epoch takes {ratios[contender]} the "
+        f"{name(contender)} {_verdict(effect)} An epoch takes {ratios[contender]} the "
         f"time of one with mean pooling."
         for contender, effect in heads.items()
     ]
-    texts = [f"**{texts[0]}**", *texts[1:], f"![{ALT}](readouts.png)", LEGEND]
+    folds = table.groupby("dataset", sort=False)["seed"].nunique()
+    texts = [
+        f"**{texts[0]}**",
+        *texts[1:],
+        f"Folds or seeds: {', '.join(f'{d} {n}' for d, n in folds.items())}.",
+        f"![{ALT}](readouts.png)",
+        LEGEND,
+    ]
     for contender, effect in heads.items():
         texts += [f"{name(contender)}:", effects_table(effect)]
     return "\n\n".join(texts)
@@ -102,14 +109,16 @@ def _heads(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def _verdict(found: pd.DataFrame) -> str:
-    texts, number = [], found["dataset"].nunique()
+    texts, number, wins = [], found["dataset"].nunique(), 0
     for which in ("mean", BEST_PLAIN, BEST_RIVAL):
         ahead, behind = counts(found, which)
+        wins += len(ahead)
         texts.append(
             f"ahead of {which} on {len(ahead)} of {number} data sets"
             f"{_listed(ahead)}, behind on {len(behind)}{_listed(behind)}"
         )
-    return f"significantly {'; '.join(texts)}."
+    start = "is" if wins else "does not win: it is"
+    return f"{start} significantly {'; '.join(texts)}."
 
 
 def _listed(names: list[str]) -> str:

@@ -53,12 +53,13 @@ def test_message_and_differences(tmp_path):
     text = message({"readouts": records})
     first = text.splitlines()[0]
     assert first == (
-        "**GSWE, 4 heads: significantly ahead of mean on 1 of 2 data sets (ENZYMES), "
+        "**GSWE, 4 heads is significantly ahead of mean on 1 of 2 data sets (ENZYMES), "
         "behind on 0; ahead of best of mean, sum, max on 1 of 2 data sets (ENZYMES), "
         "behind on 1 (ogbg-molesol); ahead of best rival on 1 of 2 data sets "
         "(ENZYMES), behind on 1 (ogbg-molesol). An epoch takes 1.00x the time of one "
         "with mean pooling.**"
     )
+    assert "Folds or seeds: ENZYMES 4, ogbg-molesol 4." in text
     # The rival is chosen by validation, and RMSE counts down.
     cells = next(row for row in rows(text) if row[0] == "ogbg-molesol")
     assert cells[3] == "**-0.201 ± 0.002 (sum)**"
@@ -90,7 +91,7 @@ def test_rates_and_extremes_are_chosen_by_validation(tmp_path):
         settings = {"with_size": True, "extremes": False}
         records.append(record("ENZYMES", "gswe_heads4", seed, 0.1, 0.9, **settings))
     text = message({"readouts": records})
-    assert text.startswith("**GSWE, 4 heads without extremes: significantly ahead of ")
+    assert text.startswith("**GSWE, 4 heads without extremes does not win: it is ")
 
 
 def test_scores_and_ranks(tmp_path):
