@@ -325,6 +325,8 @@ class GSWEAggregation(SegmentAggregation):
             self.extremes,
             max_num_elements,
         )
+        if not between and self.reference is None:
+            return out.flatten(start_dim=1)
         num_heads = self.head_weight.shape[0]
         out = out.view(out.shape[0], num_heads, *between, self.num_slices)
         if self.reference is not None:

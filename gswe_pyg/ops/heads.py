@@ -10,7 +10,6 @@ from torch import Tensor
 from gswe_pyg.ops import operators
 from gswe_pyg.ops.operators import (
     backend_module,
-    check_ptr,
     is_transformed,
     make_operator,
     save_tensors,
@@ -37,7 +36,6 @@ def _heads_kernel(
     with_order: bool,
     with_points: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    check_ptr(src, ptr)
     reads = Reads(num_points, interpolation, extremes)
     return backend_module("numba").heads(
         src, ptr, head_weight, reads, with_order, with_points

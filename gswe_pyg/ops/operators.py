@@ -7,6 +7,7 @@ and adjoint are each other's derivative, to any order.
 
 import typing
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from types import ModuleType
 
@@ -15,6 +16,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 from torch.nn import Parameter
 
+from gswe_pyg.ops import plan
 from gswe_pyg.ops.plan import Reads
 
 _is_batched = torch._C._functorch.is_legacy_batchedtensor
@@ -27,6 +29,7 @@ _Bound = typing.Optional[int]  # noqa: UP045
 _MODULES = {"numba": "numba", "torch": "torch_backend", "triton": "triton_backend"}
 
 
+@cache
 def backend_module(name: str) -> ModuleType:
     return import_module(f"gswe_pyg.ops.{_MODULES[name]}")
 
@@ -35,13 +38,7 @@ def backend_module(name: str) -> ModuleType:
 
 
 def check_ptr(src: Tensor, ptr: Tensor) -> None:
-    bounds = ptr.cpu().numpy()
-    is_sorted = not (bounds[1:] < bounds[:-1]).any()
-    if bounds[0] != 0 or bounds[-1] != src.shape[0] or not is_sorted:
-        raise ValueError(
-            f"'ptr' must increase from 0 to the number of elements, {src.shape[0]} "
-            f"(got {bounds[0]} to {bounds[-1]}, {'' if is_sorted else 'not '}sorted)"
-        )
+    plan.check_ptr(src.shape[0], ptr.cpu().numpy())
 
 
 def check_weight(ptr: Tensor, weight: Tensor, name: str = "weight") -> None:
@@ -102,7 +99,7 @@ def _quantile_kernel(
     with_order: bool,
     backend: str,
 ) -> tuple[Tensor, Tensor]:
-    if backend != "triton":  # which reads all that it needs at once
+    if backend == "torch":  # the others look at what they need at once
         check_ptr(src, ptr)
     reads = Reads(num_points, interpolation, extremes, tuple(levels))
     bound = _bound(backend, max_num_elements)
@@ -480,11 +477,11 @@ def make_operator(
     def call(*args):
         # Tracers use subclasses of tensors, in a backward pass without further notice,
         # and 'is_grads_batched' tensors that have no values either.
-        is_traced = torch.compiler.is_compiling() or any(
-            type(arg) not in (Tensor, Parameter) or arg.is_meta or _is_batched(arg)
-            for arg in args
-            if isinstance(arg, Tensor)
-        )
+        is_traced = torch.compiler.is_compiling()
+        for arg in args:
+            if isinstance(arg, Tensor):
+                is_traced |= type(arg) not in (Tensor, Parameter) or arg.is_meta
+                is_traced |= _is_batched(arg)
         if is_traced:
             return operator(*args)
         if is_transformed():

@@ -65,6 +65,15 @@ class Terms(NamedTuple):
     used: np.ndarray
 
 
+def check_ptr(num_elements: int, bounds: np.ndarray) -> None:
+    is_sorted = not (bounds[1:] < bounds[:-1]).any()
+    if bounds[0] != 0 or bounds[-1] != num_elements or not is_sorted:
+        raise ValueError(
+            f"'ptr' must increase from 0 to the number of elements, {num_elements} "
+            f"(got {bounds[0]} to {bounds[-1]}, {'' if is_sorted else 'not '}sorted)"
+        )
+
+
 class Plan:
     """The sizes of a batch, and the terms of each set in row ``rows`` of ``terms``."""
 

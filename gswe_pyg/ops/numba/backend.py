@@ -17,8 +17,11 @@ from gswe_pyg.ops.numba.compiling import Kernel
 from gswe_pyg.ops.numba.job import Job, Part, give_scratch
 from gswe_pyg.ops.numba.simd import LANES
 from gswe_pyg.ops.numba.sort import num_key_rows
-from gswe_pyg.ops.plan import Plan, Reads
+from gswe_pyg.ops.plan import Plan, Reads, check_ptr
 from gswe_pyg.ops.threads import for_each
+
+# Also where another device is the default.
+_CPU = torch.device("cpu")
 
 
 def quantile(
@@ -29,7 +32,7 @@ def quantile(
     The first rows of the order of each graph hold the place that each used sorted value
     came from, for each slice. Memory that is not needed is not touched.
     """
-    plan, job = _new_job(ptr, reads, src.shape[1])
+    plan, job = _new_job(ptr, reads, src.shape[1], len(src))
     out = _empty(plan.num_sets, src.shape[1], reads.num_reads)
     job.out = _address(out)
     order = _sort(src, plan, job, with_order, out)
@@ -46,8 +49,8 @@ def heads(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Combinations ``[B, H, L]`` of the points by weights ``[H, L, R]``; the order; and
     the points ``[B, R, L]``, which the gradient of the weights needs."""
-    plan, job = _new_job(ptr, reads, src.shape[1])
-    weight = _ready(head_weight.mT)
+    plan, job = _new_job(ptr, reads, src.shape[1], len(src))
+    weight = _ready(head_weight)
     out = _empty(plan.num_sets, len(weight), src.shape[1])
     points = _empty(0)
     if with_points:
@@ -56,12 +59,14 @@ def heads(
     job.num_heads, job.head_weight = len(weight), _address(weight)
     job.out = _address(out)
     order = _sort(src, plan, job, with_order, out, points)
-    return out.to(torch.promote_types(src.dtype, head_weight.dtype)), order, points
+    if src.dtype != torch.float32 or head_weight.dtype != torch.float32:
+        out = out.to(torch.promote_types(src.dtype, head_weight.dtype))
+    return out, order, points
 
 
 def apply(src: Tensor, order: Tensor, ptr: Tensor, reads: Reads) -> Tensor:
     """Interpolates the values of ``src`` in a given order instead of a sorted one."""
-    plan, job = _new_job(ptr, reads, src.shape[1])
+    plan, job = _new_job(ptr, reads, src.shape[1], len(src))
     out = _empty(plan.num_sets, src.shape[1], reads.num_reads)
     if src.numel() == 0:
         return src.new_zeros(out.shape)
@@ -73,7 +78,7 @@ def apply(src: Tensor, order: Tensor, ptr: Tensor, reads: Reads) -> Tensor:
 
 def adjoint(grad: Tensor, order: Tensor, ptr: Tensor, reads: Reads) -> Tensor:
     """The transpose of :func:`apply`: from ``[B, L, R]`` to ``[N, L]``."""
-    plan, job = _new_job(ptr, reads, order.shape[1])
+    plan, job = _new_job(ptr, reads, order.shape[1], len(order))
     out = _empty(*order.shape)
     if out.numel() > 0:
         values, order = _ready(grad), order.contiguous()
@@ -93,16 +98,16 @@ def heads_adjoint(
 ) -> tuple[Tensor, Tensor]:
     """The gradients of :func:`heads` for the values ``[N, L]``, if there is an order,
     and for the weights ``[H, L, R]``, if there are points."""
-    plan, job = _new_job(ptr, reads, grad.shape[2])
+    plan, job = _new_job(ptr, reads, grad.shape[2], None)
     num_heads, num_slices, num_reads = head_weight.shape
     grad_src = _empty(*order.shape)
     sums = torch.zeros(
         (job.num_chunks, num_heads, num_reads, num_slices) if points.dim() == 3 else 0,
         dtype=torch.float64,
-        device="cpu",
+        device=_CPU,
     )
     if plan.num_elements > 0 and num_slices > 0:
-        values, weight = _ready(grad), _ready(head_weight.mT)
+        values, weight = _ready(grad), _ready(head_weight)
         order, points = order.contiguous(), points.contiguous()
         job.num_heads, job.head_weight = num_heads, _address(weight)
         job.out = _address(values)
@@ -113,12 +118,16 @@ def heads_adjoint(
         num_elements = plan.num_elements * num_slices
         _run(interpolate.heads_adjoint, job, _max_used(plan), num_elements)
     if points.dim() == 3:
-        sums = sums.sum(0).mT
+        sums = (sums[0] if len(sums) == 1 else sums.sum(0)).mT
     return _as(grad_src, grad), sums.to(head_weight.dtype)
 
 
-def _new_job(ptr: Tensor, reads: Reads, num_slices: int) -> tuple[Plan, Job]:
+def _new_job(
+    ptr: Tensor, reads: Reads, num_slices: int, num_elements: int | None
+) -> tuple[Plan, Job]:
     plan, template = prepare(ptr, reads)
+    if num_elements is not None and plan.num_elements != num_elements:
+        check_ptr(num_elements, plan.ptr)
     job = Job.from_buffer_copy(template)
     job.num_slices = num_slices
     return plan, job
@@ -131,7 +140,7 @@ def _sort(
     if with_order:
         check_room(plan.largest)
     shape = src.shape if with_order else (0,)
-    order = torch.empty(shape, dtype=torch.int32, device="cpu")
+    order = torch.empty(shape, dtype=torch.int32, device=_CPU)
     if src.numel() == 0:
         for output in outputs:
             output.zero_()
@@ -203,11 +212,13 @@ def _max_used(plan: Plan) -> int:
 
 
 def _empty(*shape: int) -> Tensor:
-    return torch.empty(shape, dtype=torch.float32, device="cpu")
+    return torch.empty(shape, dtype=torch.float32, device=_CPU)
 
 
 def _ready(x: Tensor) -> Tensor:
     """For a kernel."""
+    if x.dtype == torch.float32 and x.is_contiguous():
+        return x
     return x.detach().to(torch.float32).contiguous()
 
 

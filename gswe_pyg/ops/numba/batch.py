@@ -12,7 +12,7 @@ from torch import Tensor
 from gswe_pyg.ops.numba.job import Job, Part
 from gswe_pyg.ops.numba.simd import LANES, PLACE_BITS
 from gswe_pyg.ops.numba.sort import num_key_rows
-from gswe_pyg.ops.plan import Plan, Reads
+from gswe_pyg.ops.plan import Plan, Reads, check_ptr
 
 # Up to about here, a network is no slower than a sort that needs fewer comparisons. A
 # multiple of eight, as the rows of its keys are.
@@ -57,6 +57,7 @@ def _remembered(ptr: bytes, reads: Reads) -> Prepared:
 
 
 def _prepare(ptr: np.ndarray, reads: Reads) -> Prepared:
+    check_ptr(int(ptr[-1]), ptr)
     plan = Plan(ptr, reads)
     terms = plan.terms
     job = Job(

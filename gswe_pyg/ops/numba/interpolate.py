@@ -102,12 +102,22 @@ def finish(job, terms, row, graph, first, width, values, room):
 
 
 @inlined
+def read_points(points, at, num_points, width, rows):
+    """Points ``[width, num_points]`` to ``[num_points, LANES]``."""
+    num_tiled = num_points // TILE * TILE if width == LANES else 0
+    for m in range(0, num_tiled, TILE):
+        transpose_back(points, at + m, num_points, rows, m * LANES)
+    for lane in range(width):
+        for m in range(num_tiled, num_points):
+            rows[m * LANES + lane] = points[at + lane * num_points + m]
+
+
+@inlined
 def finish_heads(job, terms, row, graph, first, width, values, room):
     """From used values to combinations of points in the output."""
     num_slices, num_reads, num_heads = job.num_slices, job.num_reads, job.num_heads
-    sums, total = doubles_at(room), doubles_at(room + 16 * LANES * num_reads)
-    line = floats_at(room + 16 * LANES * num_reads + 8 * LANES)
-    weight, out = floats_at(job.head_weight), floats_at(job.out)
+    sums, weight = doubles_at(room), floats_at(room + 8 * LANES * num_reads)
+    total, out = doubles_at(room + 16 * LANES * num_reads), floats_at(job.out)
     interpolate(values, terms, row, num_reads, sums)
     if job.points != 0:
         points = floats_at(job.points)
@@ -115,15 +125,11 @@ def finish_heads(job, terms, row, graph, first, width, values, room):
             to = (graph * num_reads + r) * num_slices + first
             write_row(sums, r * LANES, width, points, to)
     for h in range(num_heads):
-        for lane in range(LANES):
-            total[lane] = 0
-        for r in range(num_reads):
-            at = (h * num_reads + r) * num_slices + first
-            if width == LANES:
-                add_product(weight, at, sums, r * LANES, total, 0)
-            else:
-                read_row(weight, at, width, line, 0)
-                add_product(line, 0, sums, r * LANES, total, 0)
+        at = (h * num_slices + first) * num_reads
+        read_points(floats_at(job.head_weight), at, num_reads, width, weight)
+        set_product(weight, 0, sums, 0, total, 0)
+        for r in range(1, num_reads):
+            add_product(weight, r * LANES, sums, r * LANES, total, 0)
         to = (graph * num_heads + h) * num_slices + first
         write_row(total, 0, width, out, to)
 
@@ -243,32 +249,25 @@ def apply(pointer):
 @inlined
 def read_gradients(job, item, graph, first, width, skipped, points, room):
     """Gradients of points ``[num_reads, LANES]``."""
-    num_reads = job.num_reads
-    grad, at = floats_at(job.out), (graph * job.num_slices + first) * num_reads
-    num_tiled = num_reads // TILE * TILE if width == LANES else 0
-    for m in range(0, num_tiled, TILE):
-        transpose_back(grad, at + m, num_reads, points, m * LANES)
-    for lane in range(width):
-        for m in range(num_tiled, num_reads):
-            points[m * LANES + lane] = grad[at + lane * num_reads + m]
+    at = (graph * job.num_slices + first) * job.num_reads
+    read_points(floats_at(job.out), at, job.num_reads, width, points)
 
 
 @inlined
 def read_gradients_of_heads(job, item, graph, first, width, skipped, points, room):
     """The same, from those of heads; those of the weights are added up."""
     num_slices, num_reads, num_heads = job.num_slices, job.num_reads, job.num_heads
-    grad, weight = floats_at(job.out), floats_at(job.head_weight)
-    a, b = floats_at(room), floats_at(room + 4 * LANES)
+    weight, grad = floats_at(room + 4 * LANES), floats_at(room)
     for h in range(num_heads):
-        grad_at = (graph * num_heads + h) * num_slices + first
-        read_row(grad, grad_at, width, a, 0)
+        at = (graph * num_heads + h) * num_slices + first
+        read_row(floats_at(job.out), at, width, grad, 0)
+        at = (h * num_slices + first) * num_reads
+        read_points(floats_at(job.head_weight), at, num_reads, width, weight)
         for r in range(num_reads):
-            at = (h * num_reads + r) * num_slices + first
-            read_row(weight, at, width, b, 0)
             if h == 0:
-                set_product(a, 0, b, 0, points, r * LANES)
+                set_product(grad, 0, weight, r * LANES, points, r * LANES)
             else:
-                add_product(a, 0, b, 0, points, r * LANES)
+                add_product(grad, 0, weight, r * LANES, points, r * LANES)
         if job.grad_head_weight == 0:
             continue
         kept, sums = floats_at(job.points), doubles_at(job.grad_head_weight)
@@ -277,10 +276,10 @@ def read_gradients_of_heads(job, item, graph, first, width, skipped, points, roo
             at = (graph * num_reads + r) * num_slices + first
             to = ((chunk * num_heads + h) * num_reads + r) * num_slices + first
             if width == LANES and skipped == 0:
-                add_product(a, 0, kept, at, sums, to)
+                add_product(grad, 0, kept, at, sums, to)
             else:
                 for lane in range(skipped, width):
-                    sums[to + lane] += np.float64(a[lane]) * kept[at + lane]
+                    sums[to + lane] += np.float64(grad[lane]) * kept[at + lane]
 
 
 @inlined
@@ -316,7 +315,7 @@ def read_and_scatter(pointer, read_gradients):
     used = floats_at(scratch)
     placed = floats_at(scratch + 4 * LANES * job.num_rows)
     points = floats_at(scratch + 12 * LANES * job.num_rows)
-    room = scratch + LANES * (12 * job.num_rows + 16 * num_reads)
+    room = scratch + LANES * (12 * job.num_rows + 8 * num_reads)
     fill_with_zeros(points, 0, num_reads * LANES)  # lanes that are not there
     item = next_item(pointer)
     while item < job.num_chunks * job.num_cuts:

@@ -34,7 +34,7 @@ _FIELDS = (
     # Points [B, L, R], or those of heads [B, H, L], or their gradients; the order.
     "out",
     "order",
-    # Heads: their weights [H, R, L], and the points [B, R, L] if they are to be kept.
+    # Heads: their weights [H, L, R], and the points [B, R, L] if they are to be kept.
     "num_heads",
     "head_weight",
     "points",
@@ -145,7 +145,7 @@ _KEPT_BYTES = 1 << 22
 _kept = threading.local()
 
 
-def give_scratch(job: Job, num_rows: int, num_threads: int) -> np.ndarray:
+def give_scratch(job: Job, num_rows: int, num_threads: int) -> ctypes.Array:
     """Room for rows of keys and of used values, and for two rows of each read. It lives
     as long as what is returned."""
     num_bytes = LANES * (12 * num_rows + 16 * job.num_reads + 64)
@@ -153,8 +153,8 @@ def give_scratch(job: Job, num_rows: int, num_threads: int) -> np.ndarray:
     total = num_threads * num_bytes + 64
     found = getattr(_kept, "scratch", None)
     if found is None or len(found) < total:
-        found = np.empty(total, np.int8)
+        found = ctypes.create_string_buffer(total)
         if total <= _KEPT_BYTES:
             _kept.scratch = found
-    job.scratch = -(-found.ctypes.data // 64) * 64
+    job.scratch = -(-ctypes.addressof(found) // 64) * 64
     return found
