@@ -244,16 +244,21 @@ def segment_heads(
           points :math:`(H, L, M)`, or :math:`(H, L, M + 2)` with extremes
         - **output:** :math:`(B, H, L)`
     """
+    grid = _check_grid(num_points, interpolation, weight, extremes)
+    _check(src, ptr, weight)
     expected = (src.shape[-1], num_points + 2 * extremes)
-    if head_weight.dim() != 3 or head_weight.shape[1:] != expected:
+    # Without heads, a kernel would write points to where there is no room for any.
+    if (
+        head_weight.dim() != 3
+        or not len(head_weight)
+        or head_weight.shape[1:] != expected
+    ):
         raise ValueError(
             f"'head_weight' must be of shape [num_heads, {expected[0]}, {expected[1]}] "
-            f"(got {list(head_weight.shape)})"
+            f"with one head or more (got {list(head_weight.shape)})"
         )
     is_fused = weight is None and head_weight.dtype in _COMPILED_DTYPES
     if is_fused and not operators.is_transformed() and _choose_backend(src) == "numba":
-        grid = _check_grid(num_points, interpolation, weight, extremes)
-        _check(src, ptr, weight)
         with_grad = torch.is_grad_enabled()
         with_order = with_grad and src.requires_grad
         with_points = with_grad and head_weight.requires_grad

@@ -222,6 +222,20 @@ def test_heads_of_another_dtype(dtypes):
     )
 
 
+@pytest.mark.parametrize("shape", [(0, 3, 4), (3, 4), (1, 3, 5), (1, 2, 4)])
+def test_head_weights_of_a_wrong_shape(shape):
+    with pytest.raises(ValueError, match=r"'head_weight' must be of shape .*one head"):
+        segment_heads(values(7, 3), PTR, torch.zeros(shape), 4)
+
+
+def test_heads_name_the_argument_that_is_wrong():
+    x, w = values(7, 3), values(1, 3, 4)
+    with pytest.raises(ValueError, match="'src' must be"):
+        segment_heads(x[:, 0], PTR, w, 4)
+    with pytest.raises(ValueError, match="'num_points' must be"):
+        segment_heads(x, PTR, w, 0)
+
+
 def test_vmap_over_sets_of_other_sizes_is_refused():
     x = values(7, 2)
     with pytest.raises(ValueError, match="'ptr' must be the same for all calls"):
