@@ -477,13 +477,13 @@ def make_operator(
     def call(*args):
         # Tracers use subclasses of tensors, in a backward pass without further notice,
         # and 'is_grads_batched' tensors that have no values either.
-        is_traced = torch.compiler.is_compiling()
-        for arg in args:
-            if isinstance(arg, Tensor):
-                is_traced |= type(arg) not in (Tensor, Parameter) or arg.is_meta
-                is_traced |= _is_batched(arg)
-        if is_traced:
+        if torch.compiler.is_compiling():
             return operator(*args)
+        for arg in args:
+            if isinstance(arg, Tensor) and (
+                type(arg) not in (Tensor, Parameter) or arg.is_meta or _is_batched(arg)
+            ):
+                return operator(*args)
         if is_transformed():
             return Transformed.apply(*args)
         if not is_transparent and _is_differentiated(args):
