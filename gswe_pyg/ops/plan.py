@@ -3,6 +3,10 @@
 Everything here is *sort, then a linear map*: given the size of a set, each point that
 is read is a sum over a few sorted values. A :class:`Plan` holds these sums for all
 sizes of a batch. All backends work from it, forward and backward.
+
+The *order* ``[N, L]`` says, for each column of each set, at which place of the set its
+sorted values stood: row ``i`` of a set is that of its ``i``-th smallest value. The
+``numba`` backend writes only the values that some sum uses, in their first rows.
 """
 
 import os
