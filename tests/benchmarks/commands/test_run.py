@@ -56,20 +56,13 @@ def test_errors_are_one_line(capfd, tmp_path, arguments, message):
     assert message in last
 
 
-def test_bad_configs_are_one_line(capsys, tmp_path):
-    path = tmp_path / "mine.yaml"
-    text = "description: d\nexperiment: {}\npresets: {{small: {}}}\n"
-    for experiment, preset in (("[a]", "{}"), ("graphs", "7"), ("graphs", "[1]")):
-        path.write_text(text.format(experiment, preset))
-        assert main(["run", str(path)]) == 2
-        assert capsys.readouterr().err.count("\n") == 1
-
-
 def test_files_that_cannot_be_read_are_one_line(capsys, tmp_path):
-    config, records = tmp_path / "mine.yaml", tmp_path / "set_circles.jsonl"
-    config.write_bytes(b"description: caf\xe9\n")
+    latin, bad = tmp_path / "latin.yaml", tmp_path / "bad.yaml"
+    latin.write_bytes(b"description: caf\xe9\n")
+    bad.write_text("description: d\nexperiment: graphs\npresets: {small: [1]}\n")
+    records = tmp_path / "set_circles.jsonl"
     records.write_text('{"id": "0"}\n<<<<<<<\n{"id": "1"}\n')
-    for arguments in (["run", str(config)], ["report"], ["list"]):
+    for arguments in (["run", str(latin)], ["run", str(bad)], ["report"], ["list"]):
         assert main([*arguments, f"results={tmp_path}"]) == 2
         error = capsys.readouterr().err
         assert error.startswith("error: ")

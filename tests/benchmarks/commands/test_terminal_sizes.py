@@ -29,21 +29,20 @@ def test_quick(tmp_path, columns, rows, workers):
     assert (tmp_path / "neighbours.png").exists()
 
 
-def test_run(tmp_path):
+def test_run_and_report(tmp_path):
     arguments = ["readout=mean", "loss=simclr", f"results={tmp_path}", *TINY]
     session = shown("run", "set_circles", *arguments)
     assert any("100%" in line and "1/1 runs" in line for line in session.lines)
     assert any(line.startswith("| mean ") for line in session.lines)
-
-
-def test_list():
-    assert any("set_circles: " in line for line in shown("list").lines)
-
-
-def test_report(tmp_path):
-    shown("run", "set_circles", "readout=mean", f"results={tmp_path}", *TINY)
     session = shown("report", "self_supervised", f"results={tmp_path}")
-    assert "self_supervised: 2 runs" in session.output
+    assert "self_supervised: 1 runs" in session.output
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(110, 40), (80, 24)])
+def test_list(columns, rows):
+    lines = shown("list", columns=columns, rows=rows).lines
+    assert any("set_circles: " in line for line in lines)
+    assert max(map(len, lines)) <= columns
 
 
 def test_datasets(tmp_path):

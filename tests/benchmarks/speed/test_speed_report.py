@@ -40,40 +40,34 @@ def test_every_bar_names_what_is_measured():
         assert bar.forward is not None or bar.training is not None
 
 
-def test_bars_without_records_are_not_measured():
-    table = bars.verdicts(report.frame({"shapes": part()}), LABELS)
+@pytest.mark.parametrize("records", [[], times("quantile", 1.0, mode="training")])
+def test_bars_without_records_are_not_measured(records):
+    table = bars.verdicts(report.frame({"shapes": part(*records)}), LABELS)
     assert set(table["reached"]) == {"not measured"}
-    only_one = part(*times("quantile", 1.0, mode="training"))
-    table = bars.verdicts(report.frame({"shapes": only_one}), LABELS)
-    assert set(table["reached"]) == {"not measured"}
+
+
+PADDED = {"bar": "padded torch.sort / segment_quantile", "of_the_cases": "mean"}
+HEADS = {"bar": "GSWE, linear, 1 head / PyG SortAggregation"}
 
 
 @pytest.mark.parametrize(
-    ("seconds", "expected"),
+    ("which", "over", "under", "expected"),
     [
-        ((9.0, 9.0), ("9", "yes")),
-        ((3.0, 27.0), ("9", "yes")),
-        ((9, 8), ("8.49", "**no**")),
+        (PADDED, [9, 9], [1, 1], ("9", "yes")),
+        (PADDED, [3, 27], [1, 1], ("9", "yes")),  # means are geometric
+        (PADDED, [9, 8], [1, 1], ("8.49", "**no**")),
+        (PADDED, [10], [1, 1], ("10", "yes")),  # one was skipped
+        (HEADS, [0.5, 1.25], [1, 1], ("1.25", "**no**")),  # the worst case counts
     ],
 )
-def test_means_are_geometric(seconds, expected):
-    records = [*times("segment_quantile", 1.0, 1.0), *times("padded", *seconds)]
-    which = {"bar": "padded torch.sort / segment_quantile", "of_the_cases": "mean"}
+def test_bars(which, over, under, expected):
+    names = (
+        ("padded", "segment_quantile") if which is PADDED else ("gswe_heads1", "sort")
+    )
+    skipped = record("case 1", names[0], "forward", skipped="needs 9 GB")
+    records = [*times(names[0], *over), *times(names[1], *under)]
+    records += [skipped] if len(over) == 1 else []
     assert verdict({"shapes": part(*records)}, mode="forward", **which) == expected
-
-
-def test_the_worst_case_counts():
-    records = [*times("sort", 1.0, 1.0), *times("gswe_heads1", 0.5, 1.25)]
-    which = {"bar": "GSWE, linear, 1 head / PyG SortAggregation", "mode": "forward"}
-    assert verdict({"shapes": part(*records)}, **which) == ("1.25", "**no**")
-
-
-def test_cases_that_were_skipped_do_not_count():
-    skipped = record("case 1", "padded", "forward", skipped="needs 9 GB")
-    ours, theirs = times("segment_quantile", 1.0, 1.0), times("padded", 10.0)
-    which = {"bar": "padded torch.sort / segment_quantile", "mode": "forward"}
-    results = {"shapes": part(*ours, *theirs, skipped)}
-    assert verdict(results, of_the_cases="mean", **which) == ("10", "yes")
 
 
 def growing(last):
@@ -115,9 +109,6 @@ def test_table():
         ["PyG SortAggregation", "4.00x", "needs 9 GB", "4.00x (1 of 2)"],
         ["PyG mean", "1 ms", "250 ms", "1.00x"],
     ]
-
-
-def test_a_part_without_data_says_so():
     skipped = record("case 0", "mean", "training", skipped="no data")
     table = report.table(report.frame({"gin": part(skipped)}), "mean")
     assert table.to_numpy().tolist() == [["PyG mean", "no data"]]

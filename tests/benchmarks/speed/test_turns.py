@@ -41,20 +41,15 @@ def test_rounds_are_interleaved():
 
 def test_slow_ones_take_fewer_turns_evenly_spread():
     clock = Clock()
-    turns = {"fast": clock.turn("fast", 0.01), "slow": clock.turn("slow", 0.5)}
+    turns = {
+        name: clock.turn(name, seconds)
+        for name, seconds in {"fast": 0.01, "slow": 0.5, "4 s": 4.0, "60 s": 60}.items()
+    }
     seconds = take_turns(turns, rounds=16, budget=2.0, clock=clock)
     assert len(seconds["fast"]) == 16
     assert [i for name, i in clock.log if name == "slow"] == [-1, -2, 3, 7, 11, 15]
-    turns = {"fast": clock.turn("fast", 0.01), "slow": clock.turn("slow", 4.0)}
-    seconds = take_turns(turns, rounds=16, budget=2.0, clock=clock)
-    assert seconds["slow"] == [4.0] * 3
-
-
-def test_what_takes_very_long_is_not_repeated():
-    clock = Clock()
-    turns = {"fast": clock.turn("fast", 1.0), "endless": clock.turn("endless", 60.0)}
-    seconds = take_turns(turns, rounds=5, clock=clock)
-    assert seconds == {"fast": [1.0] * 5, "endless": [60.0]}
+    assert seconds["4 s"] == [4.0] * 3  # at least
+    assert seconds["60 s"] == [60.0]  # what takes very long is not repeated
 
 
 def test_devices_are_synchronised_before_and_after(monkeypatch):
