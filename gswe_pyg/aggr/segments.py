@@ -36,7 +36,7 @@ class SegmentAggregation(Aggregation):
         _check_types(x, index, ptr, kwargs)
         if self.num_channels != self.in_channels and not torch.compiler.is_compiling():
             self._check_layer(sys._getframe(1).f_locals.get("self"))
-        if index is None and ptr is None:  # one set
+        if index is None and ptr is None and -x.dim() <= dim < x.dim():  # one set
             ptr = torch.arange(2, device=x.device) * x.shape[dim]
         # Not PyG's own call, which looks for the largest index once more.
         return torch.nn.Module.__call__(

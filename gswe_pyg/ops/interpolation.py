@@ -122,7 +122,8 @@ def neighbours_at(
 def _neighbours_at(n: np.ndarray, level: float, interpolation: str) -> tuple:
     numerator, denominator = level_as_fraction(level).as_integer_ratio()
     largest = int(n.max(initial=1))
-    exact = n if numerator * largest < 1 << 61 else n.astype(object)
+    fits = max(numerator * largest, denominator) < 1 << 61
+    exact = n if fits else n.astype(object)
     place = (exact - 1) * numerator
     lower = place // denominator
     remainder = place - lower * denominator

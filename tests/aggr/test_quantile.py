@@ -147,3 +147,16 @@ def test_inside_a_layer():
 def test_bad_options(arguments, message):
     with pytest.raises(ValueError, match=message):
         QuantileAggregation(**arguments)
+
+
+@pytest.mark.parametrize("level", [1e-9, 1e-7, 1 - 1e-9])
+def test_levels_with_a_large_denominator(level):
+    x = torch.tensor([[0.0], [1.0], [3.0]])
+    out = QuantileAggregation(level)(x, torch.zeros(3, dtype=torch.long))
+    assert out.item() == pytest.approx(np.quantile(x.double().numpy(), level))
+
+
+@pytest.mark.parametrize("shape", [(), (4,)])
+def test_one_set_without_a_dimension_of_elements(shape):
+    with pytest.raises(ValueError, match="'x' must be of shape"):
+        QuantileAggregation(0.5)(torch.zeros(shape))
