@@ -26,11 +26,11 @@ def on_test_parts(records: Iterable[Record]) -> list[pd.DataFrame]:
     is_beside |= table["readout"] == logistic.NAME
     settings = ["epochs", "learning_rate", "batch_size"]
     alike = table[~is_beside] if not is_beside.all() else table
+    beside = in_all_folds(table[is_beside]) if len(alike) < len(table) else table[:0]
     groups = [
-        table.loc[runs.index.union(table.index[is_beside])]
+        _sorted(pd.concat([in_all_folds(runs), beside]))
         for _, runs in alike.groupby(settings)
     ]
-    groups = [_sorted(in_all_folds(group)) for group in groups]
     return sorted(groups, key=lambda g: (g["fold"].nunique() < 3, -epochs(g)))
 
 
@@ -67,11 +67,9 @@ def _series(run: pd.Series) -> str:
 
 
 def in_all_folds(table: pd.DataFrame) -> pd.DataFrame:
-    """The folds that all cells have, if there are such: a grid may be under way."""
-    count = table.groupby(["series", *SIZE]).ngroups
-    found = table.groupby(["fold", "series", *SIZE]).size().groupby("fold").size()
-    complete = found.index[found == count]
-    return table[table["fold"].isin(complete)] if len(complete) else table
+    """The cells that have the most folds: a grid may be under way."""
+    folds = table.groupby(["series", *SIZE])["fold"].transform("nunique")
+    return table[folds == folds.max()]
 
 
 def is_level(readout: str) -> bool:

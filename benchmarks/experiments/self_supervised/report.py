@@ -79,8 +79,8 @@ def _series(run: pd.Series, several_starts: bool) -> str:
 
 
 def groups(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """What was trained alike, each with its controls; the most kinds of cells first.
-    Controls alone, if nothing was trained."""
+    """What was trained alike, each with its controls; in the order of
+    `_rank`. Controls alone, if nothing was trained."""
     is_control, found = table["epochs"] == 0, []
     of_loss = ["epochs", "learning_rate"]
     alike = [name for name in PROTOCOL if name not in of_loss]
@@ -100,11 +100,13 @@ def groups(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
             (_settings(runs[DATA]), runs)
             for _, runs in table.groupby(DATA, dropna=False)
         ]
-    return sorted(found, key=lambda item: (-_kinds(item[1]), -len(item[1])))
+    return sorted(found, key=lambda item: _rank(item[1]))
 
 
-def _kinds(table: pd.DataFrame) -> int:
-    return table.groupby(["series", "how"]).ngroups
+def _rank(table: pd.DataFrame) -> tuple:
+    """First what has controls, then the most kinds of cells."""
+    kinds = table.groupby(["series", "how"]).ngroups
+    return UNTRAINED not in set(table["how"]), -kinds, -len(table)
 
 
 def _settings(runs: pd.DataFrame) -> str:
@@ -137,7 +139,7 @@ def _accuracies(table: pd.DataFrame) -> str:
         wide.loc[failed[failed].index, "SimCLR"] += " †"
         loss = runs.groupby("series")["train_loss"].median().map("{:.2f}".format)
         wide["SimCLR loss"] = loss
-    if "view_share" in table:
+    if "view_share" in table and table["view_share"].notna().any():
         share = table.groupby(["series", "how"])["view_share"].median().unstack()
         for how in (how for how in HOW.values() if how in wide and how in share):
             wide[f"{how} views"] = share[how].map("{:.2f}".format, na_action="ignore")
@@ -145,14 +147,12 @@ def _accuracies(table: pd.DataFrame) -> str:
         if name in table and table[name].notna().any():
             wide[title] = table.groupby("series")[name].agg(mean_and_deviation)
     if "embed_seconds" in table and table["embed_seconds"].notna().any():
+        wide = wide.rename(columns={UNTRAINED: "1-NN"})
         seconds = table.groupby("series")["embed_seconds"].median()
         wide["seconds to embed"] = seconds.map("{:.2f}".format)
     else:
         parameters = table.groupby("series")["parameters"].first()
         wide["parameters"] = parameters.map("{:,.0f}".format)
-    wide = wide.rename(
-        columns={UNTRAINED: "untrained"} if len(wide.columns) > 2 else {}
-    )
     return markdown(wide.rename_axis(index="readout", columns=None).reset_index())
 
 
@@ -177,7 +177,7 @@ def part(name: str, records: list[Record], folder: Path) -> str:
                 f"chance it is {chance:.2f}. † most runs stayed above: **they have not "
                 f"learned**."
             )
-        if "view_share" in table:
+        if "view_share" in table and table["view_share"].notna().any():
             caption += (
                 " *Views*: of the variance of the embeddings, the share that is "
                 "between two views of a set, in the median."
