@@ -19,66 +19,83 @@ _WORTH_A_BATCH = 1 << 15
 
 
 class Bucket:
-    """Sets of similar size, padded to ``width`` elements, and some of their slices."""
+    """Some sets, padded to ``width`` elements, and some of their slices.
+
+    Args:
+        sets (torch.Tensor): The sets, shape :math:`(b)`.
+        slices (slice): The slices.
+        start (torch.Tensor): The first row of each set, shape :math:`(b)`.
+        end (torch.Tensor): The row behind the last one, shape :math:`(b)`.
+        width (int): How many elements there is room for.
+        num_rows (int): The number of all rows.
+    """
 
     def __init__(
-        self, sets: np.ndarray, slices: slice, width: int, ptr: np.ndarray, like: Tensor
+        self,
+        sets: Tensor,
+        slices: slice,
+        start: Tensor,
+        end: Tensor,
+        width: int,
+        num_rows: int,
     ) -> None:
-        self.slices = slices
-        self.shape = len(sets), width
-        self._device, self._num_rows = like.device, len(like)
-        self._sets, self._end = sets, ptr[sets + 1][:, None]
-        self._rows = ptr[sets][:, None] + np.arange(width)
-
-    @cached_property
-    def sets(self) -> Tensor:
-        """``[b]``."""
-        return self._tensor(self._sets)
+        self.sets, self.slices = sets, slices
+        self._rows = start[:, None] + torch.arange(width, device=sets.device)
+        self._end, self._num_rows = end[:, None], num_rows
 
     @cached_property
     def mask(self) -> Tensor:
         """Where there is an element, ``[b, P]``."""
-        return self._tensor(self._rows < self._end)
+        return self._rows < self._end
 
     @cached_property
     def index(self) -> Tensor:
-        """Rows of the input, ``[b * P]``; where padded, the last one of the set."""
-        return self._tensor(np.minimum(self._rows, self._end - 1).reshape(-1))
+        """Rows of the elements, ``[b * P]``; where padded, a row that there is."""
+        return self._rows.minimum(self._end - 1).clamp(min=0).flatten()
 
     @cached_property
     def target(self) -> Tensor:
-        """Rows of the input, ``[b * P]``; where padded, one behind it."""
-        rows = np.where(self._rows < self._end, self._rows, self._num_rows)
-        return self._tensor(rows.reshape(-1))
+        """Rows of the elements, ``[b * P]``; where padded, one behind all rows."""
+        return self._rows.where(self.mask, self._num_rows).flatten()
 
     def dense(self, values: Tensor, index: Tensor) -> Tensor:
         """These rows of ``[N, L]`` as ``[b, l, P]``."""
         rows = values[:, self.slices].index_select(0, index)
-        return rows.view(*self.shape, -1).mT.contiguous()
+        return rows.view(*self._rows.shape, -1).mT.contiguous()
 
     def write_rows(self, dense: Tensor, out: Tensor) -> None:
         """Writes ``[b, l, P]`` to the rows of ``[N + 1, L]``."""
         rows = dense.mT.flatten(0, 1)
         out[:, self.slices].index_copy_(0, self.target, rows)
 
-    def _tensor(self, array: np.ndarray) -> Tensor:
-        return torch.as_tensor(array, device=self._device)
-
 
 def make_buckets(
-    ptr: np.ndarray, like: Tensor, bytes_of_a_slice: Callable[[int], int]
+    ptr: Tensor,
+    like: Tensor,
+    bytes_of_a_slice: Callable[[int], int],
+    width: int | None = None,
 ) -> Iterator[Bucket]:
     """All sets that have elements.
 
     Args:
-        ptr (numpy.ndarray): The boundaries.
+        ptr (torch.Tensor): The boundaries.
         like (torch.Tensor): The rows between them, ``[N, L]``.
         bytes_of_a_slice (callable): What a slice of a set takes, given its padded size.
+        width (int, optional): The padded size of all sets. Then nothing is read from a
+            device, and elements beyond it are left out. (default: :obj:`None`)
     """
-    for sets, width in _groups(np.diff(ptr), like.shape[1]):
-        num_bytes = np.full(len(sets), bytes_of_a_slice(width))
-        for part, slices in cut(num_bytes, like.shape[1]):
-            yield Bucket(sets[part], slices, width, ptr, like)
+    num_rows, num_slices = like.shape
+    if width is None:
+        groups = _groups(np.diff(ptr.cpu().numpy()), num_slices)
+    else:
+        groups = iter([(np.arange(len(ptr) - 1), width)])
+    ptr = ptr.to(like.device)
+    for sets, size in groups:
+        num_bytes = np.full(len(sets), bytes_of_a_slice(size))
+        for part, slices in cut(num_bytes, num_slices):
+            members = torch.as_tensor(sets[part], device=like.device)
+            bounds = ptr[members], ptr[members + 1]
+            yield Bucket(members, slices, *bounds, size, num_rows)
 
 
 def cut(num_bytes: np.ndarray, num_slices: int) -> Iterator[tuple[slice, slice]]:

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 from torch.nn import Parameter
 
-from gswe_pyg.ops import plan
+from gswe_pyg.ops.checks import check_counts, check_ptr, check_weight
 from gswe_pyg.ops.plan import Reads
 
 _is_batched = torch._C._functorch.is_legacy_batchedtensor
@@ -32,50 +32,6 @@ _MODULES = {"numba": "numba", "torch": "torch_backend", "triton": "triton_backen
 @cache
 def backend_module(name: str) -> ModuleType:
     return import_module(f"gswe_pyg.ops.{_MODULES[name]}")
-
-
-# Checks of values #####################################################################
-
-
-def check_ptr(src: Tensor, ptr: Tensor) -> None:
-    plan.check_ptr(src.shape[0], ptr.cpu().numpy())
-
-
-def check_weight(ptr: Tensor, weight: Tensor, name: str = "weight") -> None:
-    if not bool(((weight >= 0) & weight.isfinite()).all()):
-        worst = weight[~((weight >= 0) & weight.isfinite())][0].item()
-        raise ValueError(
-            f"'{name}' must be finite and not negative (got {worst}): pass counts or "
-            f"probabilities, e.g., '{name}.relu()' or '{name}.softmax(0)'"
-        )
-    positive = _count_positive(ptr, weight)
-    starved = ((positive == 0) & (ptr.diff() > 0)).nonzero()
-    if starved.numel() > 0:
-        raise ValueError(
-            f"'{name}' must be positive for some element of each graph that has any "
-            f"(got only zeros in graph {starved[0].item()}): remove its elements to "
-            f"leave it empty"
-        )
-
-
-def check_counts(ptr: Tensor, weight: Tensor) -> None:
-    """Levels take masses as counts. Probabilities are none, and would go unnoticed."""
-    graph = torch.repeat_interleave(ptr.diff(), output_size=len(weight))
-    zeros = torch.zeros(len(ptr) - 1, dtype=torch.float64, device=weight.device)
-    total = zeros.index_add(0, graph, weight.detach().double())
-    is_share = (total < 1.001) & (_count_positive(ptr, weight) > 1)
-    if bool(is_share.any()):
-        worst = is_share.nonzero()[0].item()
-        raise ValueError(
-            f"'weight' must count how often each element is there, for quantiles at "
-            f"given levels (got a total of {total[worst].item():.6g} for several "
-            f"elements of graph {worst}): multiply probabilities by the number of "
-            f"elements"
-        )
-
-
-def _count_positive(ptr: Tensor, weight: Tensor) -> Tensor:
-    return torch.nn.functional.pad((weight > 0).cumsum(0), (1, 0))[ptr].diff()
 
 
 # Kernels ##############################################################################
@@ -146,48 +102,65 @@ def _weighted_kernel(
     interpolation: str,
     extremes: bool,
     levels: _Levels,
+    max_num_elements: _Bound,
+    with_order: bool,
     backend: str,
-) -> Tensor:
-    check_ptr(src, ptr)
-    check_weight(ptr, weight)
-    if levels:
-        check_counts(ptr, weight)
+) -> tuple[Tensor, Tensor]:
+    if max_num_elements is None:  # otherwise, nothing is to be read from the device
+        check_ptr(src, ptr)
+        check_weight(ptr, weight)
+        if levels:
+            check_counts(ptr, weight)
     reads = Reads(num_points, interpolation, extremes, tuple(levels))
-    return backend_module(backend).weighted_quantile(src, ptr, weight, reads)
+    bound = _weighted_bound(backend, max_num_elements)
+    module = backend_module(backend)
+    return module.weighted_quantile(src, ptr, weight, reads, with_order, *bound)
+
+
+def _weighted_bound(backend: str, max_num_elements: _Bound) -> tuple:
+    return (max_num_elements,) if backend == "torch" else ()
 
 
 def _weighted_adjoint_kernel(
     grad: Tensor,
     src: Tensor,
+    order: Tensor,
     ptr: Tensor,
     weight: Tensor,
     num_points: int,
     interpolation: str,
     extremes: bool,
     levels: _Levels,
+    max_num_elements: _Bound,
+    with_mass: bool,
     backend: str,
 ) -> tuple[Tensor, Tensor]:
     if _is_differentiated((grad, src, weight)):
         backend = "torch"  # whose operations PyTorch can differentiate once more
     reads = Reads(num_points, interpolation, extremes, tuple(levels))
-    return backend_module(backend).weighted_adjoint(grad, src, ptr, weight, reads)
+    bound = _weighted_bound(backend, max_num_elements)
+    tensors = (grad, src, order, ptr, weight)
+    module = backend_module(backend)
+    return module.weighted_adjoint(*tensors, reads, with_mass, *bound)
 
 
 def _weighted_tangent_kernel(
     src_tangent: Tensor,
     weight_tangent: Tensor,
     src: Tensor,
+    order: Tensor,
     ptr: Tensor,
     weight: Tensor,
     num_points: int,
     interpolation: str,
     extremes: bool,
     levels: _Levels,
+    max_num_elements: _Bound,
     backend: str,
 ) -> Tensor:
     reads = Reads(num_points, interpolation, extremes, tuple(levels))
-    tangents = (src_tangent, weight_tangent)
-    return backend_module("torch").weighted_tangent(*tangents, src, ptr, weight, reads)
+    tensors = (src_tangent, weight_tangent, src, order, ptr, weight)
+    return backend_module("torch").weighted_tangent(*tensors, reads, max_num_elements)
 
 
 def _weighted_second_kernel(
@@ -195,12 +168,14 @@ def _weighted_second_kernel(
     grad_weight: Tensor,
     grad: Tensor,
     src: Tensor,
+    order: Tensor,
     ptr: Tensor,
     weight: Tensor,
     num_points: int,
     interpolation: str,
     extremes: bool,
     levels: _Levels,
+    max_num_elements: _Bound,
     backend: str,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of the gradients: those of ``grad``, ``src`` and ``weight``."""
@@ -208,7 +183,8 @@ def _weighted_second_kernel(
     inputs = [x.detach().requires_grad_() for x in (grad, src, weight)]
     with torch.enable_grad():
         outputs = backend_module("torch").weighted_adjoint(
-            inputs[0], inputs[1], ptr, inputs[2], reads
+            *(inputs[0], inputs[1], order, ptr, inputs[2]),
+            *(reads, True, max_num_elements),
         )
         grads = (grad_src, grad_weight)
         return torch.autograd.grad(outputs, inputs, grads, materialize_grads=True)
@@ -242,20 +218,6 @@ def _fake_adjoint(
 
 
 def _fake_weighted(
-    src, ptr, weight, num_points, interpolation, extremes, levels, backend
-):
-    return _new_points(src, ptr, num_points, extremes, levels)
-
-
-def _fake_weighted_adjoint(
-    grad, src, ptr, weight, num_points, interpolation, extremes, levels, backend
-):
-    return torch.empty_like(src), torch.empty_like(weight)
-
-
-def _fake_weighted_tangent(
-    src_tangent,
-    weight_tangent,
     src,
     ptr,
     weight,
@@ -263,12 +225,38 @@ def _fake_weighted_tangent(
     interpolation,
     extremes,
     levels,
+    bound,
+    with_order,
+    backend,
+):
+    order = src.new_empty(src.shape if with_order else (0,), dtype=torch.int32)
+    return _new_points(src, ptr, num_points, extremes, levels), order
+
+
+def _fake_weighted_adjoint(grad, src, order, ptr, weight, *options):
+    *_, with_mass, _ = options
+    grad_weight = torch.empty_like(weight) if with_mass else weight.new_empty(0)
+    return torch.empty_like(src), grad_weight
+
+
+def _fake_weighted_tangent(
+    src_tangent,
+    weight_tangent,
+    src,
+    order,
+    ptr,
+    weight,
+    num_points,
+    interpolation,
+    extremes,
+    levels,
+    bound,
     backend,
 ):
     return _new_points(src, ptr, num_points, extremes, levels)
 
 
-def _fake_weighted_second(grad_src, grad_weight, grad, src, ptr, weight, *options):
+def _fake_weighted_second(grad_src, grad_weight, grad, src, order, ptr, weight, *_):
     return torch.empty_like(grad), torch.empty_like(src), torch.empty_like(weight)
 
 
@@ -325,33 +313,41 @@ def _adjoint_backward(ctx, grad):
 
 
 def _remember_weighted(ctx, inputs, output):
-    src, ptr, weight, *ctx.options = inputs
-    save_tensors(ctx, src, ptr, weight)
+    src, ptr, weight, *ctx.options, _, ctx.backend = inputs
+    save_tensors(ctx, src, output[1], ptr, weight)
+    ctx.mark_non_differentiable(output[1])
+    ctx.set_materialize_grads(False)
 
 
 def _weighted_jvp(ctx, src_tangent, _, weight_tangent, *__):
-    src, ptr, weight = ctx.saved_tensors
+    src, order, ptr, weight = ctx.saved_tensors
     tangents = [
         torch.zeros_like(x) if tangent is None else tangent
         for x, tangent in ((src, src_tangent), (weight, weight_tangent))
     ]
-    return weighted_tangent(*tangents, src, ptr, weight, *ctx.options)
+    options = (*ctx.options, ctx.backend)
+    return weighted_tangent(*tangents, src, order, ptr, weight, *options), None
 
 
-def _weighted_backward(ctx, grad):
-    grads = weighted_adjoint(grad, *ctx.saved_tensors, *ctx.options)
-    return grads[0], None, grads[1], *(None,) * 5
+def _weighted_backward(ctx, grad, _):
+    if grad is None:
+        return (None,) * 10
+    # What is differentiated once more is so with respect to all.
+    with_mass = ctx.needs_input_grad[2] or torch.is_grad_enabled() or is_transformed()
+    options = (*ctx.options, with_mass, ctx.backend)
+    grads = weighted_adjoint(grad, *ctx.saved_tensors, *options)
+    return grads[0], None, grads[1] if with_mass else None, *(None,) * 7
 
 
 def _remember_weighted_adjoint(ctx, inputs, output):
-    grad, src, ptr, weight, *ctx.options = inputs
-    save_tensors(ctx, grad, src, ptr, weight)
+    grad, src, order, ptr, weight, *ctx.options, _, ctx.backend = inputs
+    save_tensors(ctx, grad, src, order, ptr, weight)
 
 
 def _weighted_adjoint_backward(ctx, grad_src, grad_weight):
-    tensors = ctx.saved_tensors
-    grads = weighted_second(grad_src, grad_weight, *tensors, *ctx.options)
-    return grads[0], grads[1], None, grads[2], *(None,) * 5
+    options = (*ctx.options, ctx.backend)
+    grads = weighted_second(grad_src, grad_weight, *ctx.saved_tensors, *options)
+    return grads[0], grads[1], None, None, grads[2], *(None,) * 7
 
 
 def _remember_nothing(ctx, inputs, output):

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from gswe_pyg._checks import positive_int
 from gswe_pyg.ops import heads, operators
+from gswe_pyg.ops.checks import check_weight, read_masses
 from gswe_pyg.ops.interpolation import INTERPOLATIONS, LEVEL_INTERPOLATIONS
-from gswe_pyg.ops.operators import check_weight
 
 __all__ = [
     "BACKENDS",
@@ -34,6 +34,9 @@ except ImportError:  # or one that does not fit this numpy
 
 # What it would not compile is slower by orders of magnitude.
 _HAS_NUMBA = numba is not None and not numba.config.DISABLE_JIT  # type: ignore
+
+# Up to so many times their elements, sets with masses are padded to one size on a GPU.
+_MAX_PADDING = 4
 
 # Comes with PyTorch where there are GPUs. Imported where it is used: it is large.
 _HAS_TRITON = find_spec("triton") is not None
@@ -285,17 +288,43 @@ def _read(
     ptr = ptr.long()
     name = _choose_backend(src)
     reads = (num_points, interpolation, extremes, levels)
+    operator, tensors = operators.quantile, [src, ptr]
     if weight is not None:
-        if name == "triton":
-            name = "torch"  # masses are sorted with their elements: no kernel does that
-        return operators.weighted(src, ptr, weight, *reads, name)
-    if name == "triton" and max_num_elements is None and type(ptr) is Tensor:
+        max_num_elements = _bound_of_weighted(
+            src, ptr, weight, levels, max_num_elements, name
+        )
+        # Masses are sorted with their elements: no kernel of Triton does that.
+        name = "torch" if name == "triton" else name
+        operator, tensors = operators.weighted, [src, ptr, weight]
+    elif name == "triton" and max_num_elements is None and type(ptr) is Tensor:
         # Here, and not in the operator, the backward pass need not do it again.
         max_num_elements = operators.backend_module(name).read_largest(src, ptr)
-    with_order = src.requires_grad and torch.is_grad_enabled()
+    elif name == "torch" and not ptr.is_meta:
+        tensors = [src, ptr.cpu()]  # read once, for the backward pass, too
+    with_order = torch.is_grad_enabled() and (
+        src.requires_grad or (weight is not None and weight.requires_grad)
+    )
     with_order = with_order or operators.is_transformed()
-    options = (max_num_elements, with_order, name)
-    return operators.quantile(src, ptr, *reads, *options)[0]
+    return operator(*tensors, *reads, max_num_elements, with_order, name)[0]
+
+
+def _bound_of_weighted(
+    src: Tensor,
+    ptr: Tensor,
+    weight: Tensor,
+    levels: list[float],
+    max_num_elements: int | None,
+    name: str,
+) -> int | None:
+    """What sets with masses are padded to on a device, where nothing is read from it
+    but this, all at once. None where they are sorted by size instead."""
+    if src.device.type in ("cpu", "meta") and name != "triton":
+        return None
+    if max_num_elements is None and type(ptr) is Tensor and type(weight) is Tensor:
+        largest = read_masses(src, ptr, weight, bool(levels))
+        is_even = largest * (len(ptr) - 1) <= _MAX_PADDING * len(src)
+        return largest if is_even else None
+    return max_num_elements
 
 
 def _known_backend(name: str) -> str:

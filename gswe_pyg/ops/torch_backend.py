@@ -23,7 +23,7 @@ def quantile(
 ) -> tuple[Tensor, Tensor]:
     """The points ``[B, L, R]``, and the sorting permutation ``[N, L]`` if wanted."""
     plan = Plan(ptr.cpu().numpy(), reads)
-    values, order = _sort(src, plan, with_order)
+    values, order = _sort(src, ptr, with_order)
     return _interpolate(values, plan), order
 
 
@@ -46,47 +46,80 @@ def adjoint(grad: Tensor, order: Tensor, ptr: Tensor, reads: Reads) -> Tensor:
     return out.to(grad.dtype)
 
 
-def weighted_quantile(src: Tensor, ptr: Tensor, weight: Tensor, reads: Reads) -> Tensor:
-    """As :func:`quantile`, with a mass for each element."""
-    out = _new_points(src, ptr, reads)
-    for bucket in _weighted_buckets(ptr, src, reads):
-        weighted, _, _ = _weighted_reads(src, weight, bucket, reads)
+def weighted_quantile(
+    src: Tensor,
+    ptr: Tensor,
+    weight: Tensor,
+    reads: Reads,
+    with_order: bool,
+    max_num_elements: int | None = None,
+) -> tuple[Tensor, Tensor]:
+    """As :func:`quantile`, with a mass for each element. If no set may be larger than
+    ``max_num_elements``, nothing is read from a device; the points of those that are
+    larger are NaN."""
+    out = src.new_zeros(len(ptr) - 1, src.shape[1], reads.num_reads)
+    order = _new_rows(src, torch.int32)
+    for bucket in _weighted_buckets(ptr, src, reads, max_num_elements):
+        position = _sort_dense(src, bucket)
+        weighted, _ = _weighted_reads(src, weight, bucket, position, reads)
         _write_points(weighted.points(), bucket, out)
-    return out
+        if with_order:
+            bucket.write_rows(position.int(), order)
+    if max_num_elements is not None:
+        sizes = ptr.diff()[:, None, None]
+        out = out.masked_fill(sizes == 0, 0)  # of which nothing is known before
+        out = out.masked_fill(sizes > max_num_elements, torch.nan)
+    return out, order[:-1] if with_order else order.new_empty(0)
 
 
 def weighted_adjoint(
-    grad: Tensor, src: Tensor, ptr: Tensor, weight: Tensor, reads: Reads
+    grad: Tensor,
+    src: Tensor,
+    order: Tensor,
+    ptr: Tensor,
+    weight: Tensor,
+    reads: Reads,
+    with_mass: bool,
+    max_num_elements: int | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The gradients of :func:`weighted_quantile` for ``src`` and ``weight``.
-
-    The sort is done once more: with masses, what would have to be kept of it is several
-    times the size of its input.
-    """
-    grad_src = src.new_zeros(len(src) + 1, src.shape[1])
+    """The gradients of :func:`weighted_quantile` for ``src``, and for ``weight`` if
+    wanted. PyTorch can differentiate this once more."""
+    grad_src = _new_rows(src, src.dtype)
     grad_weight = weight.new_zeros(len(src) + 1)
-    for bucket in _weighted_buckets(ptr, src, reads):
-        weighted, position, scale = _weighted_reads(src, weight, bucket, reads)
+    for bucket in _weighted_buckets(ptr, src, reads, max_num_elements):
+        position = _dense_order(order, bucket)
+        weighted, scale = _weighted_reads(src, weight, bucket, position, reads)
         points = grad[:, bucket.slices].index_select(0, bucket.sets).double()
-        values, mass = (_unsort(x, position) for x in weighted.gradients(points))
-        bucket.write_rows(values.to(src.dtype), grad_src)
-        mass = (mass.sum(1) * scale).to(weight.dtype)
-        grad_weight.index_add_(0, bucket.target, mass.flatten())
-    return grad_src[:-1], grad_weight[:-1]
+        values, mass = weighted.gradients(points)
+        bucket.write_rows(_unsort(values, position).to(src.dtype), grad_src)
+        if with_mass:
+            mass = (_unsort(mass, position).sum(1) * scale).to(weight.dtype)
+            grad_weight.index_add_(0, bucket.target, mass.flatten())
+    grad_src, grad_weight = grad_src[:-1], grad_weight[: -1 if with_mass else 0]
+    if max_num_elements is not None:
+        is_larger = ptr.diff() > max_num_elements
+        is_larger = is_larger.repeat_interleave(ptr.diff(), output_size=len(src))
+        grad_src = grad_src.masked_fill(is_larger[:, None], torch.nan)
+        if with_mass:
+            grad_weight = grad_weight.masked_fill(is_larger, torch.nan)
+    return grad_src, grad_weight
 
 
 def weighted_tangent(
     src_tangent: Tensor,
     weight_tangent: Tensor,
     src: Tensor,
+    order: Tensor,
     ptr: Tensor,
     weight: Tensor,
     reads: Reads,
+    max_num_elements: int | None = None,
 ) -> Tensor:
     """The transpose of :func:`weighted_adjoint`: how the points change."""
-    out = _new_points(src, ptr, reads)
-    for bucket in _weighted_buckets(ptr, src, reads):
-        weighted, position, scale = _weighted_reads(src, weight, bucket, reads)
+    out = src.new_zeros(len(ptr) - 1, src.shape[1], reads.num_reads)
+    for bucket in _weighted_buckets(ptr, src, reads, max_num_elements):
+        position = _dense_order(order, bucket)
+        weighted, scale = _weighted_reads(src, weight, bucket, position, reads)
         values = bucket.dense(src_tangent, bucket.index).double()
         mass = _dense_masses(weight_tangent, bucket) * scale
         mass = mass[:, None].expand(position.shape).gather(-1, position)
@@ -98,13 +131,13 @@ def weighted_tangent(
 # Sort #################################################################################
 
 
-def _sort(src: Tensor, plan: Plan, with_order: bool) -> tuple[Tensor, Tensor]:
+def _sort(src: Tensor, ptr: Tensor, with_order: bool) -> tuple[Tensor, Tensor]:
     """The values in sorted order, ``[N, L]``, and this order if wanted."""
     keys = _keys(src)
     keys = torch.cat([keys, keys.new_full((1, src.shape[1]), _behind_all(src))])
     sorted_keys = torch.empty_like(keys)
     order = keys.new_empty(keys.shape if with_order else (0,), dtype=torch.int32)
-    for bucket in make_buckets(plan.ptr, src, lambda width: 48 * width):
+    for bucket in make_buckets(ptr, src, lambda width: 48 * width):
         dense = bucket.dense(keys, bucket.target)
         # Ties go by place; without an order they are all the same.
         dense, position = dense.sort(dim=-1, stable=with_order)
@@ -112,6 +145,11 @@ def _sort(src: Tensor, plan: Plan, with_order: bool) -> tuple[Tensor, Tensor]:
         if with_order:
             bucket.write_rows(position.int(), order)
     return _flip_negative(sorted_keys[:-1]).view(src.dtype), order[:-1]
+
+
+def _new_rows(like: Tensor, dtype: torch.dtype) -> Tensor:
+    """Room for ``[N, L]`` and a row behind it, where buckets write their padding."""
+    return like.new_zeros(like.shape[0] + 1, like.shape[1], dtype=dtype)
 
 
 def _keys(values: Tensor) -> Tensor:
@@ -196,33 +234,39 @@ def _elements(order: Tensor, plan: Plan) -> Tensor:
 # Masses ###############################################################################
 
 
-def _new_points(src: Tensor, ptr: Tensor, reads: Reads) -> Tensor:
-    return src.new_zeros(len(ptr) - 1, src.shape[1], reads.num_reads)
-
-
-def _write_points(points: Tensor, bucket: Bucket, out: Tensor) -> None:
-    out[:, bucket.slices].index_copy_(0, bucket.sets, points.to(out.dtype))
-
-
-def _weighted_buckets(ptr: Tensor, like: Tensor, reads: Reads) -> Iterator[Bucket]:
+def _weighted_buckets(
+    ptr: Tensor, like: Tensor, reads: Reads, width: int | None
+) -> Iterator[Bucket]:
     def num_bytes(width: int) -> int:
         if reads.interpolation in HAS_WINDOWS:
             return 48 * width * (reads.num_reads + 1)
         return 64 * (width + reads.num_reads)
 
-    return make_buckets(ptr.cpu().numpy(), like, num_bytes)
+    return make_buckets(ptr, like, num_bytes, width)
+
+
+def _sort_dense(src: Tensor, bucket: Bucket) -> Tensor:
+    """The order of the elements, ``[b, l, P]``; padding is last."""
+    keys = _keys(bucket.dense(src.detach(), bucket.index))
+    keys = keys.where(bucket.mask[:, None], _behind_all(src))
+    return keys.sort(dim=-1, stable=True).indices
+
+
+def _dense_order(order: Tensor, bucket: Bucket) -> Tensor:
+    """The same, from an order that is known."""
+    position = bucket.dense(order, bucket.index).long()
+    own = torch.arange(position.shape[-1], device=order.device)
+    return position.where(bucket.mask[:, None], own)
 
 
 def _weighted_reads(
-    src: Tensor, weight: Tensor, bucket: Bucket, reads: Reads
-) -> tuple[WeightedReads, Tensor, Tensor]:
-    values = bucket.dense(src, bucket.index)
-    keys = _keys(values.detach()).where(bucket.mask[:, None], _behind_all(src))
-    position = keys.sort(dim=-1, stable=True).indices
-    values = values.gather(-1, position).where(bucket.mask[:, None], 0)
+    src: Tensor, weight: Tensor, bucket: Bucket, position: Tensor, reads: Reads
+) -> tuple[WeightedReads, Tensor]:
+    values = bucket.dense(src, bucket.index).gather(-1, position)
+    values = values.where(bucket.mask[:, None], 0)
     mass, scale = scale_masses(_dense_masses(weight, bucket))
     mass = mass[:, None].expand(position.shape).gather(-1, position)
-    return WeightedReads(values.double(), mass, scale, reads), position, scale
+    return WeightedReads(values.double(), mass, scale, reads), scale
 
 
 def _dense_masses(weight: Tensor, bucket: Bucket) -> Tensor:
@@ -232,3 +276,7 @@ def _dense_masses(weight: Tensor, bucket: Bucket) -> Tensor:
 
 def _unsort(values: Tensor, position: Tensor) -> Tensor:
     return torch.empty_like(values).scatter_(-1, position, values)
+
+
+def _write_points(points: Tensor, bucket: Bucket, out: Tensor) -> None:
+    out[:, bucket.slices].index_copy_(0, bucket.sets, points.to(out.dtype))

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from gswe_pyg.ops.operators import check_ptr
+from gswe_pyg.ops.checks import check_ptr
 from gswe_pyg.ops.plan import Reads
 from gswe_pyg.ops.triton.adjoint import adjoint_of_sets
 from gswe_pyg.ops.triton.interpolate import interpolate_sets

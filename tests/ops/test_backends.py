@@ -179,7 +179,7 @@ def test_one_large_graph_among_small_ones():
 
 @pytest.mark.parametrize("sizes", [[3] * 100 + [20_000], [5, 6, 7, 8, 9], [1, 2, 0, 3]])
 def test_padding_at_most_doubles_the_elements(sizes):
-    ptr = np.cumsum([0, *sizes])
+    ptr = torch.tensor([0, *sizes]).cumsum(0)
     like = torch.empty(sum(sizes), 4)
     found = list(buckets.make_buckets(ptr, like, lambda width: width))
     seen = torch.cat([bucket.index[bucket.mask.flatten()] for bucket in found])
@@ -188,7 +188,7 @@ def test_padding_at_most_doubles_the_elements(sizes):
 
 
 def test_padding_that_takes_long_is_left_out(monkeypatch):
-    ptr = np.cumsum([0, 8, 5, 7, 0, 8])
+    ptr = torch.tensor([0, 8, 5, 7, 0, 8]).cumsum(0)
     for worth, widths in ((0, [8, 7, 5]), (2, [8, 5]), (100, [8])):
         monkeypatch.setattr(buckets, "_WORTH_A_BATCH", worth)
         found = buckets.make_buckets(ptr, torch.empty(28, 1), lambda width: width)
@@ -617,8 +617,12 @@ def test_gradients_that_are_no_numbers_stay_where_they_are(value, interpolation)
     weight, grad = torch.tensor([1.0, 2.0, 1.0, 2.0]), torch.zeros(1, 1, 3)
     grad[0, 0, 0] = value
     reads = Reads(3, interpolation)
-    a = numba_backend.weighted_adjoint(grad, src, ptr, weight, reads)
-    b = torch_backend.weighted_adjoint(grad, src, ptr, weight, reads)
+    _, order = torch_backend.weighted_quantile(src, ptr, weight, reads, True)
+    _, own_order = numba_backend.weighted_quantile(src, ptr, weight, reads, True)
+    assert own_order.equal(order)
+    arguments = (grad, src, order, ptr, weight, reads, True)
+    a = numba_backend.weighted_adjoint(*arguments)
+    b = torch_backend.weighted_adjoint(*arguments)
     assert a[0].isfinite().equal(b[0].isfinite())
 
 

@@ -182,16 +182,20 @@ def _sort_large(src: Tensor, plan: Plan, job: Job, with_order: bool) -> None:
         finish(own)
         del scratch  # not before
 
+    for_each(work, _parts_of_large(plan, job, num_threads), num_threads)
+
+
+def _parts_of_large(plan: Plan, job: Job, num_threads: int) -> list[Part]:
     parts = []
     for graph in np.flatnonzero(plan.sizes > job.largest).tolist():
         # A line of memory at least, unless the keys would exceed the slice matrix.
         step = max(limits.BLOCK // int(plan.sizes[graph]), LANES)
-        step = max(1, min(step, num_slices // (2 * num_threads)))
+        step = max(1, min(step, job.num_slices // (2 * num_threads)))
         parts += [
-            Part(graph, graph + 1, first, min(first + step, num_slices))
-            for first in range(0, num_slices, step)
+            Part(graph, graph + 1, first, min(first + step, job.num_slices))
+            for first in range(0, job.num_slices, step)
         ]
-    for_each(work, parts, num_threads)
+    return parts
 
 
 def _run(kernel: Kernel, job: Job, num_rows: int, num_elements: int) -> None:

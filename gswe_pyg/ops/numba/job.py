@@ -41,6 +41,12 @@ _FIELDS = (
     # Gradients of the values [N, L], and of the weights [num_chunks, H, R, L].
     "grad_src",
     "grad_head_weight",
+    # Masses [N] in double precision, and what is read of them, see `windows`.
+    "mass",
+    "code",
+    "num_inner",
+    "numerator",
+    "denominator",
     # Sets of more elements are left out; so many rows of keys or values have room.
     "largest",
     "num_rows",
@@ -146,9 +152,11 @@ _kept = threading.local()
 
 
 def give_scratch(job: Job, num_rows: int, num_threads: int) -> ctypes.Array:
-    """Room for rows of keys and of used values, and for two rows of each read. It lives
-    as long as what is returned."""
+    """Room for rows of keys and of used values, and for two rows of each read; twice as
+    many rows if there are masses. It lives as long as what is returned."""
     num_bytes = LANES * (12 * num_rows + 16 * job.num_reads + 64)
+    if job.mass != 0:
+        num_bytes += LANES * 14 * num_rows
     job.num_rows, job.scratch_bytes = num_rows, num_bytes
     total = num_threads * num_bytes + 64
     found = getattr(_kept, "scratch", None)

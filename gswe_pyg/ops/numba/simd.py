@@ -363,3 +363,84 @@ def fetch_and_add_one(typing_context, numbers, at):
         return builder.atomic_rmw("add", pointer, one, "seq_cst")
 
     return types.int64(numbers, types.intp), generate
+
+
+# Masses: rows of cumulative ones say where elements begin and end #####################
+
+
+def _between(share):
+    """Adds a row of values, times what is theirs of something between two places, to
+    another row. Elements begin at one row of cumulative masses and end at the next.
+    Tells whether there is more of it in the rows behind."""
+
+    @intrinsic
+    def add(typing_context, values, at, cumulative, end_at, left, right, out, to):
+        def generate(context, builder, signature, arguments):
+            source = _Array(context, builder, signature.args[0], arguments[0])
+            bounds = _Array(context, builder, signature.args[2], arguments[2])
+            target = _Array(context, builder, signature.args[6], arguments[6])
+            begin_at = builder.sub(arguments[3], ir.Constant(arguments[3].type, LANES))
+            begin, end = bounds.load(begin_at), bounds.load(arguments[3])
+            left, right = (_splat(builder, x) for x in arguments[4:6])
+            part, is_there, is_more = share(builder, begin, end, left, right)
+            value = source.load(arguments[1])
+            if source.lane != target.lane:
+                value = builder.fpext(value, _vector(target.lane))
+            if part is not None:
+                value = builder.fmul(value, part)
+            # Nothing of infinity is nothing.
+            zero = _constant(ir.DoubleType(), 0.0)
+            value = builder.select(is_there, value, zero)
+            target.store(builder.fadd(target.load(arguments[7]), value), arguments[7])
+            return _any(builder, is_more)
+
+        place, number = types.intp, types.float64
+        signature = types.boolean(
+            values, place, cumulative, place, number, number, out, place
+        )
+        return signature, generate
+
+    return add
+
+
+def _any(builder: ir.IRBuilder, lanes: ir.Value) -> ir.Value:
+    as_integer = builder.bitcast(lanes, ir.IntType(LANES))
+    return builder.icmp_unsigned("!=", as_integer, ir.Constant(ir.IntType(LANES), 0))
+
+
+def _overlap(builder, begin, end, left, right):
+    first = builder.select(builder.fcmp_ordered(">", begin, left), begin, left)
+    is_before = builder.fcmp_ordered("<", end, right)
+    last = builder.select(is_before, end, right)
+    length = builder.fsub(last, first)
+    zero = _constant(ir.DoubleType(), 0.0)
+    return length, builder.fcmp_ordered(">", length, zero), is_before
+
+
+def _holds(begins_before: str, ends_before: str):
+    """The element that begins before a place and does not end there."""
+
+    def share(builder, begin, end, place, _):
+        begins = builder.fcmp_ordered(begins_before, begin, place)
+        is_before = builder.fcmp_ordered(ends_before, end, place)
+        return None, builder.and_(begins, builder.not_(is_before)), is_before
+
+    return share
+
+
+add_overlap = _between(_overlap)
+add_above = _between(_holds("<=", "<="))
+add_at = _between(_holds("<", "<"))
+
+
+@intrinsic
+def all_below(typing_context, cumulative, at, place):
+    """Whether all elements of a row end before a place."""
+
+    def generate(context, builder, signature, arguments):
+        bounds = _Array(context, builder, signature.args[0], arguments[0])
+        end, place = bounds.load(arguments[1]), _splat(builder, arguments[2])
+        is_other = builder.fcmp_unordered(">=", end, place)
+        return builder.not_(_any(builder, is_other))
+
+    return types.boolean(cumulative, types.intp, types.float64), generate

@@ -5,17 +5,22 @@ import torch
 from torch import Tensor
 
 from gswe_pyg.ops.numba import batch as limits
-from gswe_pyg.ops.numba.batch import (
-    Batch,
-    check_room,
-    flat,
-    network_keys,
-    new_points,
-    zeros,
+from gswe_pyg.ops.numba import weighted_kernels as kernels
+from gswe_pyg.ops.numba.backend import (
+    _address,
+    _as,
+    _empty,
+    _new_job,
+    _parts_of_large,
+    _ready,
+    _run,
 )
-from gswe_pyg.ops.numba.job import Part
+from gswe_pyg.ops.numba.batch import Batch, check_room, num_threads_for
+from gswe_pyg.ops.numba.job import Job, Part, give_scratch
 from gswe_pyg.ops.numba.large import sorted_keys
-from gswe_pyg.ops.numba.weighted_kernels import (
+from gswe_pyg.ops.numba.mass_gradients import mass_gradients
+from gswe_pyg.ops.numba.sort import num_key_rows
+from gswe_pyg.ops.numba.windows import (
     BARYCENTRIC,
     HIGHER,
     LEVEL_LINEAR,
@@ -25,11 +30,10 @@ from gswe_pyg.ops.numba.weighted_kernels import (
     NEAREST,
     STEP,
     WeightedReads,
-    weighted,
 )
-from gswe_pyg.ops.plan import Reads
+from gswe_pyg.ops.plan import Plan, Reads
 from gswe_pyg.ops.threads import for_each
-from gswe_pyg.ops.weighted import fractions
+from gswe_pyg.ops.weighted import HAS_WINDOWS, fractions
 
 _CODES = {
     "step": STEP,
@@ -48,86 +52,99 @@ def code_of(reads: Reads) -> int:
     return _CODES[reads.interpolation]
 
 
-def weighted_quantile(src: Tensor, ptr: Tensor, weight: Tensor, reads: Reads) -> Tensor:
-    """As :func:`quantile`, with a mass for each element."""
-    batch = Batch(ptr, src.shape[1], reads)
-    if batch.is_empty:
-        return zeros(src, batch)
-    out = new_points(batch)
-    points = out.numpy().reshape(-1)
-    nothing = np.empty(0, np.float32), np.empty(0)
-    _run_weighted(batch, src, weight, points, *nothing)
-    return out.to(src.dtype)
+def weighted_quantile(
+    src: Tensor, ptr: Tensor, weight: Tensor, reads: Reads, with_order: bool
+) -> tuple[Tensor, Tensor]:
+    """As :func:`quantile`, with a mass for each element, and the whole order."""
+    plan, job = _new_job(ptr, reads, src.shape[1], len(src))
+    check_room(plan.largest)
+    shape = src.shape if with_order else (0,)
+    order = torch.empty(shape, dtype=torch.int32, device="cpu")
+    out = _empty(plan.num_sets, src.shape[1], reads.num_reads)
+    if src.numel() == 0:
+        return _as(out.zero_(), src), order
+    values, mass, places = _ready(src), _masses(weight), _weighted_reads(reads)
+    job.src, job.out = _address(values), _address(out)
+    if with_order:
+        job.order = _address(order)
+    _give_masses(job, mass, places)
+    job.largest = limits.NETWORK_NODES
+    if plan.largest > job.largest:
+        _sort_large(values, plan, job)
+    if (plan.sizes <= job.largest).any():
+        num_rows = num_key_rows(min(plan.largest, job.largest))
+        _run(kernels.weighted, job, num_rows, src.numel())
+    return _as(out, src), order
+
+
+def _sort_large(src: Tensor, plan: Plan, job: Job) -> None:
+    bits = src.numpy().reshape(-1).view(np.int32)
+    num_threads = num_threads_for(src.numel())
+
+    def work(part: Part) -> None:
+        graph, _, first, last = part
+        start, size = int(plan.ptr[graph]), int(plan.sizes[graph])
+        keys = sorted_keys(bits, job.num_slices, start, size, first, last, np.int64)
+        own = Job.from_buffer_copy(job)
+        own.graph, own.keys = graph, keys.ctypes.data
+        own.first_slice, own.width = first, last - first
+        scratch = give_scratch(own, size, 1)
+        kernels.weighted_of_sorted(own)
+        del scratch  # not before
+
+    for_each(work, _parts_of_large(plan, job, num_threads), num_threads)
 
 
 def weighted_adjoint(
-    grad: Tensor, src: Tensor, ptr: Tensor, weight: Tensor, reads: Reads
-) -> tuple[Tensor, Tensor]:
-    """The gradients of :func:`weighted_quantile` for ``src`` and ``weight``, for which
-    the sort is done once more."""
-    batch = Batch(ptr, src.shape[1], reads)
-    if batch.is_empty:
-        return torch.zeros_like(src), torch.zeros_like(weight)
-    values = src.new_empty(src.shape, dtype=torch.float32)
-    mass = src.new_zeros(len(src), dtype=torch.float64)
-    room = values.numpy().reshape(-1), mass.numpy()
-    _run_weighted(batch, src, weight, flat(grad), *room)
-    return values.to(src.dtype), mass.to(weight.dtype)
-
-
-def _run_weighted(
-    batch: Batch,
+    grad: Tensor,
     src: Tensor,
+    order: Tensor,
+    ptr: Tensor,
     weight: Tensor,
-    points: np.ndarray,
-    grad_src: np.ndarray,
-    grad_mass: np.ndarray,
-) -> None:
-    """The points or, if there is room for them, the gradients. The gradient of a mass
-    is a sum over slices: each graph is done by one thread, so that it has the same bits
-    with any number of them."""
-    check_room(batch.largest)
-    bits, mass = flat(src).view(np.int32), weight.detach().double().numpy()
-    numerators, denominators = fractions(batch.reads)
-    reads = WeightedReads(
-        code_of(batch.reads),
-        batch.reads.extremes,
+    reads: Reads,
+    with_mass: bool,
+) -> tuple[Tensor, Tensor]:
+    """The gradients of :func:`weighted_quantile` for ``src``, and for ``weight`` if
+    wanted."""
+    plan, job = _new_job(ptr, reads, src.shape[1], len(src))
+    out, points, order = _empty(*src.shape), _ready(grad), order.contiguous()
+    mass, places = _masses(weight), _weighted_reads(reads)
+    if src.numel() > 0:
+        job.out, job.order, job.grad_src = map(_address, (points, order, out))
+        _give_masses(job, mass, places)
+        _run(kernels.weighted_adjoint, job, plan.largest, src.numel())
+    grad_mass = torch.zeros(len(src) * with_mass, dtype=torch.float64, device="cpu")
+    if with_mass and src.numel() > 0 and reads.interpolation in HAS_WINDOWS:
+        batch = Batch(ptr, src.shape[1], reads)
+        flat = (x.numpy().reshape(-1) for x in (points, _ready(src)))
+        arrays = (*flat, batch.num_slices, batch.ptr, mass.numpy(), places)
+        rest = order.numpy().reshape(-1), grad_mass.numpy()
+
+        # A sum over slices: each graph is done by one thread, so that it has the same
+        # bits with any number of them.
+        def work(part: Part) -> None:
+            mass_gradients(*arrays, part, *rest)
+
+        for_each(work, batch.parts_of_graphs(), batch.num_threads)
+    return _as(out, src), grad_mass.to(weight.dtype)
+
+
+def _masses(weight: Tensor) -> Tensor:
+    return weight.detach().double().contiguous()
+
+
+def _weighted_reads(reads: Reads) -> WeightedReads:
+    numerators, denominators = fractions(reads)
+    return WeightedReads(
+        code_of(reads),
+        reads.num_inner,
+        reads.num_reads,
         np.array(numerators, np.float64),
         np.array(denominators, np.float64),
     )
 
-    def work(part: Part, keys: np.ndarray, is_sorted: bool) -> None:
-        weighted(
-            bits,
-            batch.num_slices,
-            batch.ptr,
-            mass,
-            reads,
-            part,
-            keys,
-            is_sorted,
-            points,
-            grad_src,
-            grad_mass,
-        )
 
-    def sort_by_network(part: Part) -> None:
-        work(part, network_keys(batch, np.int64), is_sorted=False)
-
-    def sort_by_numpy(graph: int) -> None:
-        start, size = int(batch.ptr[graph]), int(batch.sizes[graph])
-        step = max(limits.BLOCK // size, 1)
-        for first in range(0, batch.num_slices, step):
-            last = min(first + step, batch.num_slices)
-            keys = sorted_keys(
-                bits, batch.num_slices, start, size, first, last, np.int64
-            )
-            part = Part(graph, graph + 1, first, last)
-            work(part, keys.reshape(-1), is_sorted=True)
-
-    large = np.flatnonzero(batch.sizes > limits.NETWORK_NODES).tolist()
-    if large:
-        for_each(sort_by_numpy, large, batch.num_threads)
-    if len(large) < batch.num_sets:
-        parts = batch.parts_of_graphs()
-        for_each(sort_by_network, parts, batch.num_threads)
+def _give_masses(job: Job, mass: Tensor, reads: WeightedReads) -> None:
+    job.mass, job.code, job.num_inner = _address(mass), reads.code, reads.num_inner
+    job.numerator = reads.numerator.ctypes.data
+    job.denominator = reads.denominator.ctypes.data

@@ -241,6 +241,41 @@ def test_one_synchronisation_or_none(largest, with_bound):
     assert len(counter.launches) <= 12
 
 
+@pytest.mark.parametrize("reads", [{}, {"levels": (0.2, 0.7)}])
+@pytest.mark.parametrize("bound", [None, 20])
+def test_weights_take_one_synchronisation_or_none(bound, reads):
+    src, ptr = batch([9, 0, 17, 12])
+    src, weight = src.nan_to_num(), torch.arange(1.0, 39)
+
+    def step():
+        x, mass = src.clone().requires_grad_(), weight.clone().requires_grad_()
+        options = {"weight": mass, "max_num_elements": bound}
+        if reads:
+            out = segment_quantile_at(x, ptr, reads["levels"], **options)
+        else:
+            out = segment_quantile(x, ptr, 3, **options)
+        return out, *torch.autograd.grad(out.sum(), (x, mass))
+
+    with backend("triton"), Counter() as counter:
+        found = step()
+    assert len(counter.synchronisations) == (bound is None), counter
+    with backend("torch"):
+        for own, expected in zip(found, step(), strict=True):
+            close(own, expected)
+
+
+def test_weighted_sets_above_the_bound_become_nan():
+    x, weight = torch.arange(12.0)[:, None].requires_grad_(), torch.ones(12)
+    ptr = torch.tensor([0, 3, 12])
+    with backend("triton"):
+        out = segment_quantile(x, ptr, 3, weight=weight, max_num_elements=4)
+    assert out[0, 0].tolist() == [0, 1, 2]
+    assert out[1].isnan().all()
+    (grad,) = torch.autograd.grad(out.sum(), x)
+    assert grad[:3].eq(1).all()
+    assert grad[3:].isnan().all()
+
+
 def test_counter_counts():
     x = torch.arange(3)
     with Counter() as counter:
