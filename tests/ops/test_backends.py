@@ -414,11 +414,21 @@ def test_blocks_of_slices(interpolation, num_slices, monkeypatch):
     monkeypatch.setattr(limits, "NETWORK_NODES", 4)
     monkeypatch.setattr(limits, "BLOCK", 20)
     assert_same(run(src, ptr, 9, interpolation, "numba"), actual)
+    # Terms of the sizes that occur, kept or not.
+    monkeypatch.setattr(limits, "_REMEMBERED_SETS", 0)
     monkeypatch.setattr(plan, "_TABLE_ROWS", 0)
     assert_same(run(src, ptr, 9, interpolation, "numba"), actual)
     monkeypatch.setattr(plan, "_KEPT_BYTES", 0)
     monkeypatch.setattr(plan, "_kept", plan._Kept())
     assert_same(run(src, ptr, 9, interpolation, "numba"), actual)
+
+
+def test_plans_of_large_sets_are_not_remembered():
+    limits._remembered.cache_clear()
+    for size, remembered in ((5, 1), ((1 << 18) + 1, 1), (6, 2)):
+        with backend("numba"):
+            segment_quantile(torch.ones(size, 1), torch.tensor([0, size]), 2)
+        assert limits._remembered.cache_info().currsize == remembered
 
 
 def test_graph_has_the_same_bits_in_every_batch():

@@ -28,8 +28,10 @@ WORTH_THREADS = 1 << 16
 # sums over chunks have the same bits.
 NUM_CHUNKS = 16
 
-# A batch of more sets takes so long that planning does not matter.
+# A batch of more sets or elements takes so long that planning does not matter, and its
+# plan would take memory for long.
 _REMEMBERED_SETS = 4096
+_REMEMBERED_ELEMENTS = 1 << 18
 
 # Elements of a block of a large graph that are sorted in one call.
 BLOCK = 1 << 16
@@ -46,7 +48,7 @@ def prepare(ptr: Tensor, reads: Reads) -> Prepared:
     """The plan of the last batches is remembered, for the backward pass and for the
     next layer."""
     bounds = ptr.numpy()
-    if len(bounds) <= _REMEMBERED_SETS:
+    if len(bounds) <= _REMEMBERED_SETS and bounds[-1] <= _REMEMBERED_ELEMENTS:
         return _remembered(bounds.tobytes(), reads)
     return _prepare(np.ascontiguousarray(bounds), reads)
 
