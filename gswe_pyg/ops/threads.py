@@ -20,7 +20,9 @@ def for_each(
 ) -> None:
     """Calls ``work`` for all items, in some threads at once, of which this is one.
 
-    ``work`` must not call PyTorch, which would start threads of its own.
+    ``work`` must not call PyTorch, which would start threads of its own. Also after an
+    error, or Ctrl-C, this returns only when nobody works any more: kernels have
+    addresses of arrays that the caller is about to drop.
     """
     if num_threads <= 1:
         for item in items:
@@ -37,14 +39,19 @@ def for_each(
                 finished.release()
 
     futures = _submit(drain, num_threads - 1)
-    drain()
+    try:
+        drain()
+    finally:
+        for _ in queue:  # what an error has left, and nobody has taken
+            finished.release()
+        # Not the futures: work that was queued by a call that failed afterwards has
+        # none.
+        for _ in items:
+            finished.acquire()
     for future in futures:
         # Where all threads are busy, there is nothing left to do.
         if not future.cancel():
             future.result()
-    # Work that was queued by a call that failed afterwards has no future.
-    for _ in items:
-        finished.acquire()
 
 
 def run_in_team(call: Callable, job: ctypes.Structure, num_threads: int) -> None:

@@ -2,6 +2,7 @@
 masses, and masses of zero. Random masses never get there."""
 
 import threading
+import time
 
 import pytest
 import torch
@@ -113,3 +114,24 @@ def test_work_without_a_future_is_waited_for(monkeypatch):
     monkeypatch.setattr(threads, "_submit", submit)
     threads.for_each(work, range(4), num_threads=2)
     assert sorted(done) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("failing", ["this thread", "another"])
+def test_an_error_waits_for_all_threads(failing, monkeypatch):
+    # They write to memory by its address, which the caller drops with the error.
+    both, failed, done = threading.Barrier(2), threading.Event(), []
+
+    def work(item):
+        is_here = threading.current_thread() is threading.main_thread()
+        both.wait(60)
+        if is_here == (failing == "this thread"):
+            failed.set()
+            raise KeyboardInterrupt
+        failed.wait(60)
+        time.sleep(0.2)
+        done.append(item)
+
+    monkeypatch.setattr(threads, "_executor", None)
+    with pytest.raises(KeyboardInterrupt):
+        threads.for_each(work, range(2), num_threads=2)
+    assert len(done) == 1
