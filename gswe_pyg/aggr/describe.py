@@ -1,5 +1,6 @@
 """What the heads of a readout have learned, in words and as a picture."""
 
+import math
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 #: From here on, at least half of the squared weight lies along the statistic.
 LIKE = 0.5**0.5
+
+_NO_STATISTIC = ("mixed", "not finite")
 
 
 @dataclass(frozen=True, repr=False)
@@ -43,12 +46,15 @@ class HeadDescription:
 
     @property
     def best(self) -> list[list[str]]:
-        r"""The nearest statistic for each head and channel, or :obj:`"mixed"` where no
-        score reaches :math:`\pm\sqrt{1/2}`."""
+        r"""The nearest statistic for each head and channel; :obj:`"mixed"` where no
+        score reaches :math:`\pm\sqrt{1/2}`, and :obj:`"not finite"` where a weight is
+        NaN or infinite."""
         score, place = self.scores.abs().max(dim=-1)
         return [
             [
-                self.statistics[p] if s >= LIKE else "mixed"
+                self.statistics[p]
+                if s >= LIKE
+                else ("not finite" if math.isnan(s) else "mixed")
                 for s, p in zip(*row, strict=True)
             ]
             for row in zip(score.tolist(), place.tolist(), strict=True)
@@ -113,7 +119,7 @@ class HeadDescription:
         return ax
 
     def _place(self, head: int) -> Any:
-        names = [*self.statistics, "mixed"]
+        names = [*self.statistics, *_NO_STATISTIC]
         best = self.best[head]
         scores = self.scores[head].abs().amax(dim=-1).tolist()
         return lambda channel: (names.index(best[channel]), -scores[channel])
@@ -130,7 +136,7 @@ class HeadDescription:
             best = self.scores[head].abs().amax(dim=-1)
             for name, count in Counter(names).most_common():
                 score = best[[n == name for n in names]].mean()
-                like = name if name == "mixed" else f"{name}-like"
+                like = name if name in _NO_STATISTIC else f"{name}-like"
                 lines.append(
                     f"head {head}: {count} of {num_channels} channels {like}, "
                     f"score {score:.2f}"
@@ -152,6 +158,7 @@ def describe_heads(
     rows = rows / rows.norm(dim=-1, keepdim=True)
     length = weights.norm(dim=-1, keepdim=True)
     scores = (weights @ rows.mT) / length.masked_fill(length == 0, 1)
+    scores = scores.masked_fill(~weights.isfinite().all(-1, keepdim=True), torch.nan)
     return HeadDescription(tuple(statistics), scores, weights, extremes)
 
 

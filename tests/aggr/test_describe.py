@@ -145,6 +145,19 @@ def test_rows_and_text():
     ]
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_not_finite_are_counted(value):
+    readout = GSWEAggregation(3, heads=1)
+    with torch.no_grad():
+        readout.head_weight[0, 1, 2] = value
+    found = readout.describe()
+    assert found.best == [["mean", "not finite", "mean"]]
+    assert str(found).splitlines() == [
+        "head 0: 2 of 3 channels mean-like, score 1.00",
+        "head 0: 1 of 3 channels not finite, score nan",
+    ]
+
+
 def test_without_heads_there_is_nothing_to_describe():
     with pytest.raises(ValueError, match=r"'describe' needs heads: .* 'heads=1'"):
         GSWEAggregation(3).describe()
