@@ -154,6 +154,10 @@ def sort_by_set(
                 f"'dim_size' must exceed the largest 'index' (got {dim_size} and "
                 f"{largest}): pass at least {largest + 1}"
             )
+    if has_values(index) and dim_size is not None and dim_size < 0:
+        raise ValueError(
+            f"'dim_size' must not be negative (got {dim_size}): pass the number of sets"
+        )
     if dim_size is None and index.is_meta:
         raise ValueError("'dim_size' must be given for tensors without values")
     index = index.long()

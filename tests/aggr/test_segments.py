@@ -125,3 +125,8 @@ def test_size_from_weights_of_any_magnitude(dtype, magnitude):
     size = readout(X.to(dtype), BATCH, weight=weight * magnitude)[:, -1]
     expected = torch.tensor([4.0, 7.0]).double().log() + np.log(magnitude)
     torch.testing.assert_close(size.double(), expected, rtol=1e-6, atol=1e-6)
+
+
+def test_a_negative_number_of_sets():
+    with pytest.raises(ValueError, match=r"'dim_size' must not be negative \(got -2\)"):
+        GSWEAggregation(4)(X[:0], BATCH[:0], dim_size=-2)
