@@ -260,6 +260,13 @@ def segment_heads(
             f"'head_weight' must be of shape [num_heads, {expected[0]}, {expected[1]}] "
             f"with one head or more (got {list(head_weight.shape)})"
         )
+    # A kernel would take an address on one device for one on another.
+    if not head_weight.is_floating_point() or head_weight.device != src.device:
+        raise ValueError(
+            f"'head_weight' must be a floating point tensor on '{src.device}', as "
+            f"'src' is (got {head_weight.dtype} on '{head_weight.device}'): "
+            f"convert it by 'head_weight.to(src)'"
+        )
     is_fused = weight is None and head_weight.dtype in _COMPILED_DTYPES
     if is_fused and not operators.is_transformed() and _choose_backend(src) == "numba":
         with_grad = torch.is_grad_enabled()

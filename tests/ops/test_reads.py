@@ -392,9 +392,19 @@ def test_heads_are_sums_of_points(weighted, extremes, name):
 
 def test_bad_heads():
     src, ptr = ragged()
-    message = r"'head_weight' must be of shape \[num_heads, 19, 7\] \(got \[2, 19, 5\]"
+    message = (
+        r"'head_weight' must be of shape \[num_heads, 19, 7\] with one head or more "
+        r"\(got \[2, 19, 5\]"
+    )
     with pytest.raises(ValueError, match=message):
         segment_heads(src, ptr, torch.randn(2, 19, 5), 5, extremes=True)
+    for wrong, got in (
+        (torch.ones(2, 19, 7, dtype=torch.int64), "torch.int64 on 'cpu'"),
+        (torch.ones(2, 19, 7, device="meta"), "torch.float32 on 'meta'"),
+    ):
+        message = rf"'head_weight' must be a floating point tensor on 'cpu'.*{got}"
+        with pytest.raises(ValueError, match=message):
+            segment_heads(src, ptr, wrong, 5, extremes=True)
 
 
 # The plan #############################################################################
