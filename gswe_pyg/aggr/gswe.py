@@ -37,10 +37,11 @@ class GSWEAggregation(SegmentAggregation):
         \phi(\mathcal{X})_{k, l, m} = F^{-1}_{g_l(\mathcal{X})} \left( \tfrac{m +
         1/2}{M} \right) - g_l(\mathcal{Z}_k)_{(m)},
 
-    where :math:`g_1, \dots, g_L` are slices, :math:`F^{-1}` denotes the quantile
-    function of a slice of the set, and :math:`g_l(\mathcal{Z}_k)_{(m)}` the
-    :math:`m`-th smallest value of that slice of the reference set :math:`\mathcal{Z}_k`
-    of :math:`M` learned points. There are two uses:
+    where :math:`\mathcal{X}` is the set of nodes of a graph, :math:`g_1, \dots, g_L`
+    are slices, :math:`F^{-1}` denotes the quantile function of a slice of the nodes,
+    and :math:`g_l(\mathcal{Z}_k)_{(m)}` the :math:`m`-th smallest value of the same
+    slice of the reference set :math:`\mathcal{Z}_k` of :math:`M` learned points. There
+    are two uses:
 
     * **A readout** in place of mean pooling, with :obj:`heads`: :math:`H` learned
       weight vectors per slice combine its :math:`M` quantiles :math:`Q`
@@ -51,23 +52,22 @@ class GSWEAggregation(SegmentAggregation):
       They start as L-moments: the first head is the mean, the next ones are spread,
       skewness and tails. With :obj:`heads=1` the readout starts as
       :meth:`~torch_geometric.nn.pool.global_mean_pool`, has the same width, and learns
-      to look at the median, the maximum or the spread from there.
+      from there, for example towards the median or the spread.
     * **An embedding**, without :obj:`heads`: the Euclidean distance of two vectors is,
-      up to scale, the generalised sliced-Wasserstein distance of the sets, exactly for
-      some sizes and approximately for others (:meth:`distance`).
+      up to scale, the generalised sliced-Wasserstein distance of the graphs' nodes,
+      exactly for some sizes and approximately for others (:meth:`distance`).
 
-    An empty set is mapped to zero, as the reference itself is.
+    An empty graph is mapped to zero, as the reference itself is.
 
     Args:
-        in_channels (int): The number of features of an element.
+        in_channels (int): The number of features of a node.
         num_slices (int, optional): The number of slices :math:`L`. By default as many
             as :obj:`in_channels`. (default: :obj:`None`)
         num_points (int, optional): The number of points :math:`M` at which the
             quantile function of a slice is read. (default: :obj:`8`)
         num_references (int, optional): The number of reference sets :math:`K`, whose
-            embeddings are concatenated. References of one size are subtracted from the
-            same quantiles, so these are shifted copies of each other.
-            (default: :obj:`1`)
+            embeddings are concatenated. All are subtracted from the same quantiles, so
+            these embeddings are shifted copies of each other. (default: :obj:`1`)
         slicer (str or torch.nn.Module, optional): The slices: :obj:`"linear"`
             (directions of unit length), :obj:`"mlp"` (a perceptron, where slices should
             bend freely), :obj:`"polynomial"` (of degree three, for few features),
@@ -76,43 +76,46 @@ class GSWEAggregation(SegmentAggregation):
             :math:`(N, L)`. By default :obj:`"identity"` with :obj:`heads`, unless
             :obj:`num_slices` differs from :obj:`in_channels`, and :obj:`"linear"`
             otherwise. (default: :obj:`None`)
-        interpolation (str, optional): How a set of another size than :math:`M` is read
-            at the ranks of the reference: :obj:`"linear"` (smooth in all sizes),
-            :obj:`"step"` (the optimal transport map itself), :obj:`"barycentric"` (the
-            mean over the mass sent to each point: no element is ever ignored, and
-            :math:`M = 1` is mean pooling) or :obj:`"pswe"` (the grid of the authors'
-            later code). See :meth:`gswe_pyg.ops.segment_quantile`. By default
-            :obj:`"barycentric"` with :obj:`heads` and :obj:`"linear"` otherwise.
-            (default: :obj:`None`)
-        reference (str, optional): The reference sets are learned as elements and
-            sliced (:obj:`"input"`), learned as slices (:obj:`"slice"`), which has
-            more freedom and skips the slicer, or left out (:obj:`None`). The reference
+        interpolation (str, optional): How a graph of another size than :math:`M` is
+            read at the ranks of the reference: :obj:`"linear"` (between neighbouring
+            values), :obj:`"step"` (the optimal transport map itself),
+            :obj:`"barycentric"` (the mean over the mass sent to each point: no node is
+            left out, and :math:`M = 1` is mean pooling) or :obj:`"pswe"` (the grid of
+            the authors' later code). See :meth:`gswe_pyg.ops.segment_quantile`. By
+            default :obj:`"barycentric"` with :obj:`heads` and :obj:`"linear"`
+            otherwise. (default: :obj:`None`)
+        reference (str, optional): The reference sets are learned as nodes and sliced
+            (:obj:`"input"`), learned as slices (:obj:`"slice"`), which has more freedom
+            and skips the slicer, or left out (:obj:`None`). The reference
             is a constant that is subtracted from all embeddings: it matters for inner
             products and for the distance to the origin, while a layer with a bias
             absorbs it. By default (:obj:`"auto"`) it is left out with :obj:`heads` and
             :obj:`"input"` otherwise. (default: :obj:`"auto"`)
         out_channels (int, optional): If given, the embedding is projected linearly to
-            this width. The projection has no bias: an empty set stays zero.
+            this width. The projection has no bias: an empty graph stays zero.
             (default: :obj:`None`)
         encode_size (bool, optional): If set to :obj:`True`, appends the logarithm of
-            the number of elements (or of their total weight, zero for an empty set), to
-            which the embedding is blind otherwise. (default: :obj:`False`)
+            the number of nodes (or of their total weight, zero for an empty graph),
+            which the embedding does not see otherwise. For targets that are totals or
+            counts this is not enough: use the sum, alone or beside this readout
+            (:class:`~torch_geometric.nn.aggr.MultiAggregation`).
+            (default: :obj:`False`)
         heads (int, optional): The number :math:`H \le M` of learned combinations of the
             quantiles of each slice. By default the quantiles themselves are returned.
             (default: :obj:`None`)
         extremes (bool, optional): If set to :obj:`True`, the minimum and the maximum of
-            each slice are read, too: :math:`R = M + 2` in place of :math:`M`. Heads
-            start with weight zero for them. The distance leaves them out.
-            (default: :obj:`False`)
+            each slice are read, too: :math:`R = M + 2` numbers in place of :math:`M`.
+            Use it if a single node may decide. Heads start with weight zero for them.
+            The distance leaves them out. (default: :obj:`False`)
         device (torch.device, optional): The device of the parameters.
             (default: :obj:`None`)
 
     Shapes:
-        - **input:** elements :math:`(*, N, \mathrm{in\_channels})`, index :math:`(N)`
-          or ptr :math:`(B + 1)`, weight :math:`(N)` *(optional)*. A dense tensor
+        - **input:** nodes :math:`(*, N, \mathrm{in\_channels})`, index :math:`(N)` or
+          ptr :math:`(B + 1)`, weight :math:`(N)` *(optional)*. A dense tensor
           :math:`(B, N, \mathrm{in\_channels})` without index is :math:`B` times one
-          set, and gives :math:`(B, 1, *)`: if some of its elements are padding, pass
-          :obj:`x[mask]` and the index of each element instead.
+          graph, and gives :math:`(B, 1, *)`: if some of its nodes are padding, pass
+          :obj:`x[mask]` and the index of each node instead.
         - **output:** :math:`(*, B, H \cdot L)` with heads and :math:`(*, B, K \cdot L
           \cdot R)` without, one more channel with :obj:`encode_size`, or :math:`(*, B,
           \mathrm{out\_channels})`
@@ -242,23 +245,23 @@ class GSWEAggregation(SegmentAggregation):
         max_num_elements: int | None = None,
         weight: Tensor | None = None,
     ) -> Tensor:
-        r"""Embeds each set.
+        r"""Embeds each graph.
 
         Args:
-            x (torch.Tensor): The elements of all sets.
-            index (torch.Tensor, optional): The set that each element belongs to, in any
+            x (torch.Tensor): The nodes of all graphs.
+            index (torch.Tensor, optional): The graph that each node belongs to, in any
                 order. One of :obj:`index` or :obj:`ptr` must be defined.
                 (default: :obj:`None`)
-            ptr (torch.Tensor, optional): The boundaries of the sets, whose elements
-                then stand together. (default: :obj:`None`)
-            dim_size (int, optional): The number of sets. (default: :obj:`None`)
-            dim (int, optional): The dimension of the elements. (default: :obj:`-2`)
-            max_num_elements (int, optional): The size of the largest set, or a bound
-                for it. Nothing is padded; a GPU then reads one number less from the
-                device. (default: :obj:`None`)
-            weight (torch.Tensor, optional): The mass of each element, not negative: a
+            ptr (torch.Tensor, optional): The boundaries of the graphs, if the nodes of
+                each stand together. (default: :obj:`None`)
+            dim_size (int, optional): The number of graphs. (default: :obj:`None`)
+            dim (int, optional): The dimension of the nodes. (default: :obj:`-2`)
+            max_num_elements (int, optional): The size of the largest graph, or a bound
+                for it. Nothing is padded; on a GPU, the host then reads one number less
+                from the device. (default: :obj:`None`)
+            weight (torch.Tensor, optional): The mass of each node, not negative: a
                 count, an attention or a sampling weight. Only its share of the total of
-                the set matters. (default: :obj:`None`)
+                the graph matters. (default: :obj:`None`)
         """
         x = elements_first(x, dim, self.in_channels)
         self._check_dtype(x)
@@ -337,17 +340,17 @@ class GSWEAggregation(SegmentAggregation):
         return out.movedim(1, -2).flatten(start_dim=-2)
 
     def distance(self, a: Tensor, b: Tensor, p: float = 2.0) -> Tensor:
-        r"""The generalised sliced-Wasserstein distance of two sets
+        r"""The generalised sliced-Wasserstein distance of two graphs' sets of nodes
 
         .. math::
             \mathcal{GSW}_p(\mathcal{X}, \mathcal{Y}) = \left( \frac{1}{K L M}
             \sum_{k,l,m} | \phi(\mathcal{X})_{k,l,m} - \phi(\mathcal{Y})_{k,l,m} |^p
             \right)^{1/p}
 
-        from their embeddings. It is the exact distance wherever the interpolation
-        represents both sets exactly: for :obj:`"step"` and :obj:`"barycentric"`, if
-        their sizes divide :math:`M`. For other sizes it is an approximation, the better
-        the more points there are; :meth:`gswe_pyg.gsw_distance` is exact for all.
+        from their embeddings. It is exact for :obj:`"step"` and :obj:`"barycentric"` if
+        the sizes of both graphs divide :math:`M`. Otherwise it is an approximation,
+        which gets better with more points; :meth:`gswe_pyg.gsw_distance` is exact for
+        all sizes.
 
         Args:
             a (torch.Tensor): One embedding or a batch of them.
