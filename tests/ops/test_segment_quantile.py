@@ -407,10 +407,12 @@ def test_opcheck(weighted, dtype):
     ops = torch.ops.gswe_pyg
     if weighted:
         weight = torch.rand(len(src)).to(dtype).add(0.1).requires_grad_()
-        args = (src, ptr, weight, 3, "linear", True, [], name)
+        reads = (3, "linear", True, [], None)
+        args = (src, ptr, weight, *reads, True, name)
         torch.library.opcheck(ops.weighted_segment_quantile.default, args)
+        order = ops.weighted_segment_quantile(*args)[1]
         grad = torch.randn(4, 2, 5, dtype=dtype)
-        args = (grad, src.detach(), ptr, weight.detach(), 3, "linear", True, [], name)
+        args = (grad, src.detach(), order, ptr, weight.detach(), *reads, True, name)
         torch.library.opcheck(ops.weighted_segment_quantile_adjoint.default, args)
         return
     args = (src, ptr, 3, "linear", True, [], None, True, name)

@@ -135,3 +135,11 @@ def test_an_error_waits_for_all_threads(failing, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         threads.for_each(work, range(2), num_threads=2)
     assert len(done) == 1
+
+
+def test_a_bound_does_not_spare_the_cpu_its_checks():
+    src, ptr = torch.randn(3, 2), torch.tensor([0, 3])
+    with pytest.raises(ValueError, match="'weight' must be finite and not negative"):
+        segment_quantile(
+            src, ptr, 2, weight=torch.tensor([1.0, -1.0, 1.0]), max_num_elements=3
+        )

@@ -191,7 +191,7 @@ def test_bad_files(tmp_path, text, message):
     ("arguments", "message"),
     [
         ("GRID pionts=3", "unknown key 'pionts'; did you mean 'points'"),
-        ("GRID readout=pna", "unknown readout 'pna'; did you mean 'pma'"),
+        ("GRID readout=pmaa", "unknown readout 'pmaa'; did you mean 'pma'"),
         ("GRID loss=[simclr,simsam]", "unknown loss 'simsam'; did you mean 'simsiam'"),
         ("GRID dataset=set_circle", "did you mean 'set_circles'"),
         ("GRIDS dataset=set_circle", "did you mean 'set_circles'"),
