@@ -457,10 +457,11 @@ def test_parts_cover_everything_once():
                         assert end - start >= min(num_slices, 16)  # a full block
                     assert (seen == 1).all()
         ptr = torch.tensor([0, *sizes]).cumsum(0)
-        batch = limits.Batch(ptr, 16, Reads(4, "linear"))
-        for batch.num_threads in (1, 2, 5):
+        of_batch = plan.Plan(ptr.numpy(), Reads(4, "linear"))
+        for num_threads in (1, 2, 5):
             seen = np.zeros(num_sets, dtype=int)
-            for first, last, start, end in batch.parts_of_graphs():
+            parts = limits.parts_of_graphs(of_batch, 16, num_threads)
+            for first, last, start, end in parts:
                 assert (start, end) == (0, 16)
                 seen[first:last] += 1
             assert (seen == 1).all()

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from gswe_pyg.ops.numba.job import Job, Part
-from gswe_pyg.ops.numba.simd import LANES, PLACE_BITS
-from gswe_pyg.ops.numba.sort import num_key_rows
+from gswe_pyg.ops.numba.simd import PLACE_BITS
 from gswe_pyg.ops.plan import Plan, Reads, check_ptr
 
 # Up to about here, a network is no slower than a sort that needs fewer comparisons. A
@@ -83,41 +82,16 @@ def num_threads_for(num_elements: int) -> int:
     return torch.get_num_threads() if num_elements >= WORTH_THREADS else 1
 
 
-class Batch(Plan):
-    """A plan, and how its work is shared by threads."""
-
-    def __init__(self, ptr: Tensor, num_slices: int, reads: Reads) -> None:
-        super().__init__(ptr.numpy(), reads)
-        self.num_slices = num_slices
-        self.num_reads = reads.num_reads
-        self.in_double = reads.in_double
-        self.num_threads = num_threads_for(self.num_elements * num_slices)
-
-    @property
-    def is_empty(self) -> bool:
-        return self.num_elements == 0 or self.num_slices == 0
-
-    def parts_of_graphs(self) -> Iterator[Part]:
-        """Graphs in some parts of about equal work for each thread."""
-        if self.num_threads == 1:
-            yield Part(0, self.num_sets, 0, self.num_slices)
-            return
-        shares = np.arange(self._share, self.num_elements, self._share)
-        bounds = np.searchsorted(self.ptr, shares)
-        bounds = np.unique([0, *bounds, self.num_sets]).tolist()
-        for first, last in pairwise(bounds):
-            yield Part(first, last, 0, self.num_slices)
-
-    @property
-    def _share(self) -> int:
-        """How many elements make a part."""
-        num_parts = 4 * self.num_threads if self.num_threads > 1 else 1
-        return self.num_elements // num_parts + 1
-
-
-def network_keys(batch: Batch, dtype: type) -> np.ndarray:
-    num_rows = num_key_rows(min(batch.largest, NETWORK_NODES))
-    return np.empty(LANES * num_rows, dtype)
+def parts_of_graphs(plan: Plan, num_slices: int, num_threads: int) -> Iterator[Part]:
+    """Graphs in some parts of about equal work for each thread."""
+    if num_threads == 1:
+        yield Part(0, plan.num_sets, 0, num_slices)
+        return
+    share = plan.num_elements // (4 * num_threads) + 1
+    bounds = np.searchsorted(plan.ptr, np.arange(share, plan.num_elements, share))
+    bounds = np.unique([0, *bounds, plan.num_sets]).tolist()
+    for first, last in pairwise(bounds):
+        yield Part(first, last, 0, num_slices)
 
 
 def check_room(largest: int) -> None:
@@ -126,16 +100,3 @@ def check_room(largest: int) -> None:
             f"With gradients or weights, the 'numba' backend takes graphs of at most "
             f"{MAX_NODES} elements (got {largest}): use the 'torch' backend"
         )
-
-
-def flat(x: Tensor) -> np.ndarray:
-    return x.detach().float().contiguous().numpy().reshape(-1)
-
-
-def new_points(batch: Batch) -> Tensor:
-    shape = (batch.num_sets, batch.num_slices, batch.num_reads)
-    return torch.empty(shape, dtype=torch.float32, device="cpu")
-
-
-def zeros(src: Tensor, batch: Batch) -> Tensor:
-    return src.new_zeros(batch.num_sets, batch.num_slices, batch.num_reads)

@@ -15,7 +15,7 @@ from gswe_pyg.ops.numba.backend import (
     _ready,
     _run,
 )
-from gswe_pyg.ops.numba.batch import Batch, check_room, num_threads_for
+from gswe_pyg.ops.numba.batch import check_room, num_threads_for, parts_of_graphs
 from gswe_pyg.ops.numba.job import Job, Part, give_scratch
 from gswe_pyg.ops.numba.large import sorted_keys
 from gswe_pyg.ops.numba.mass_gradients import mass_gradients
@@ -115,9 +115,8 @@ def weighted_adjoint(
         _run(kernels.weighted_adjoint, job, plan.largest, src.numel())
     grad_mass = torch.zeros(len(src) * with_mass, dtype=torch.float64, device="cpu")
     if with_mass and src.numel() > 0 and reads.interpolation in HAS_WINDOWS:
-        batch = Batch(ptr, src.shape[1], reads)
         flat = (x.numpy().reshape(-1) for x in (points, _ready(src)))
-        arrays = (*flat, batch.num_slices, batch.ptr, mass.numpy(), places)
+        arrays = (*flat, src.shape[1], ptr.numpy(), mass.numpy(), places)
         rest = order.numpy().reshape(-1), grad_mass.numpy()
 
         # A sum over slices: each graph is done by one thread, so that it has the same
@@ -125,7 +124,9 @@ def weighted_adjoint(
         def work(part: Part) -> None:
             mass_gradients(*arrays, part, *rest)
 
-        for_each(work, batch.parts_of_graphs(), batch.num_threads)
+        num_threads = num_threads_for(src.numel())
+        parts = parts_of_graphs(plan, src.shape[1], num_threads)
+        for_each(work, parts, num_threads)
     return _as(out, src), grad_mass.to(weight.dtype)
 
 
