@@ -4,6 +4,14 @@ A row of the slice matrix has an element's values in all slices, side by side: a
 network, which compares rows with rows, sorts many slices at once. It takes graphs up to
 :obj:`~gswe_pyg.ops.numba.batch.NETWORK_NODES` nodes; larger ones are transposed, some
 slices at a time, for numpy's SIMD sort. Nothing is padded.
+
+A kernel has addresses and trusts them: each array behind one is a local variable of a
+function here that returns after the kernel. Boundaries, rows and terms belong to the
+plan, which is one, too: what is remembered may be dropped meanwhile. Their dtypes are
+those that :mod:`~gswe_pyg.ops.plan` makes, and ``ptr`` is int64 from
+:meth:`~gswe_pyg.ops.segment_quantile`; :func:`as_floats` makes those of values; orders,
+points and outputs are made here, and contiguous. The job that is remembered with a plan
+is copied by :func:`new_job`, and never written to.
 """
 
 import numpy as np
@@ -32,11 +40,11 @@ def quantile(
     The first rows of the order of each graph hold the place that each used sorted value
     came from, for each slice. Memory that is not needed is not touched.
     """
-    plan, job = _new_job(ptr, reads, src.shape[1], len(src))
-    out = _empty(plan.num_sets, src.shape[1], reads.num_reads)
-    job.out = _address(out)
+    plan, job = new_job(ptr, reads, src.shape[1], len(src))
+    out = new_floats(plan.num_sets, src.shape[1], reads.num_reads)
+    job.out = address_of(out)
     order = _sort(src, plan, job, with_order, out)
-    return _as(out, src), order
+    return cast_like(out, src), order
 
 
 def heads(
@@ -49,15 +57,15 @@ def heads(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Combinations ``[B, H, L]`` of the points by weights ``[H, L, R]``; the order; and
     the points ``[B, R, L]``, which the gradient of the weights needs."""
-    plan, job = _new_job(ptr, reads, src.shape[1], len(src))
-    weight = _ready(head_weight)
-    out = _empty(plan.num_sets, len(weight), src.shape[1])
-    points = _empty(0)
+    plan, job = new_job(ptr, reads, src.shape[1], len(src))
+    weight = as_floats(head_weight)
+    out = new_floats(plan.num_sets, len(weight), src.shape[1])
+    points = new_floats(0)
     if with_points:
-        points = _empty(plan.num_sets, reads.num_reads, src.shape[1])
-        job.points = _address(points)
-    job.num_heads, job.head_weight = len(weight), _address(weight)
-    job.out = _address(out)
+        points = new_floats(plan.num_sets, reads.num_reads, src.shape[1])
+        job.points = address_of(points)
+    job.num_heads, job.head_weight = len(weight), address_of(weight)
+    job.out = address_of(out)
     order = _sort(src, plan, job, with_order, out, points)
     if src.dtype != torch.float32 or head_weight.dtype != torch.float32:
         out = out.to(torch.promote_types(src.dtype, head_weight.dtype))
@@ -66,26 +74,26 @@ def heads(
 
 def apply(src: Tensor, order: Tensor, ptr: Tensor, reads: Reads) -> Tensor:
     """Interpolates the values of ``src`` in a given order instead of a sorted one."""
-    plan, job = _new_job(ptr, reads, src.shape[1], len(src))
-    out = _empty(plan.num_sets, src.shape[1], reads.num_reads)
+    plan, job = new_job(ptr, reads, src.shape[1], len(src))
+    out = new_floats(plan.num_sets, src.shape[1], reads.num_reads)
     if src.numel() == 0:
         return src.new_zeros(out.shape)
-    values, order = _ready(src), order.contiguous()
-    job.src, job.order, job.out = _address(values), _address(order), _address(out)
-    _run(interpolate.apply, job, _max_used(plan), src.numel())
-    return _as(out, src)
+    values, order = as_floats(src), order.contiguous()
+    job.src, job.order, job.out = address_of(values), address_of(order), address_of(out)
+    run(interpolate.apply, job, _max_used(reads, plan.largest), src.numel())
+    return cast_like(out, src)
 
 
 def adjoint(grad: Tensor, order: Tensor, ptr: Tensor, reads: Reads) -> Tensor:
     """The transpose of :func:`apply`: from ``[B, L, R]`` to ``[N, L]``."""
-    plan, job = _new_job(ptr, reads, order.shape[1], len(order))
-    out = _empty(*order.shape)
+    plan, job = new_job(ptr, reads, order.shape[1], len(order))
+    out = new_floats(*order.shape)
     if out.numel() > 0:
-        values, order = _ready(grad), order.contiguous()
-        job.out, job.order = _address(values), _address(order)
-        job.grad_src = _address(out)
-        _run(interpolate.adjoint, job, _max_used(plan), out.numel())
-    return _as(out, grad)
+        values, order = as_floats(grad), order.contiguous()
+        job.out, job.order = address_of(values), address_of(order)
+        job.grad_src = address_of(out)
+        run(interpolate.adjoint, job, _max_used(reads, plan.largest), out.numel())
+    return cast_like(out, grad)
 
 
 def heads_adjoint(
@@ -98,31 +106,32 @@ def heads_adjoint(
 ) -> tuple[Tensor, Tensor]:
     """The gradients of :func:`heads` for the values ``[N, L]``, if there is an order,
     and for the weights ``[H, L, R]``, if there are points."""
-    plan, job = _new_job(ptr, reads, grad.shape[2], None)
+    num_elements = len(order) if order.dim() == 2 else None  # or nothing is written
+    plan, job = new_job(ptr, reads, grad.shape[2], num_elements)
     num_heads, num_slices, num_reads = head_weight.shape
-    grad_src = _empty(*order.shape)
+    grad_src = new_floats(*order.shape)
     sums = torch.zeros(
         (job.num_chunks, num_heads, num_reads, num_slices) if points.dim() == 3 else 0,
         dtype=torch.float64,
         device=_CPU,
     )
     if plan.num_elements > 0 and num_slices > 0:
-        values, weight = _ready(grad), _ready(head_weight)
+        values, weight = as_floats(grad), as_floats(head_weight)
         order, points = order.contiguous(), points.contiguous()
-        job.num_heads, job.head_weight = num_heads, _address(weight)
-        job.out = _address(values)
+        job.num_heads, job.head_weight = num_heads, address_of(weight)
+        job.out = address_of(values)
         if grad_src.dim() == 2:
-            job.order, job.grad_src = _address(order), _address(grad_src)
+            job.order, job.grad_src = address_of(order), address_of(grad_src)
         if points.dim() == 3:
-            job.points, job.grad_head_weight = _address(points), _address(sums)
-        num_elements = plan.num_elements * num_slices
-        _run(interpolate.heads_adjoint, job, _max_used(plan), num_elements)
+            job.points, job.grad_head_weight = address_of(points), address_of(sums)
+        num_used = _max_used(reads, plan.largest)
+        run(interpolate.heads_adjoint, job, num_used, plan.num_elements * num_slices)
     if points.dim() == 3:
         sums = (sums[0] if len(sums) == 1 else sums.sum(0)).mT
-    return _as(grad_src, grad), sums.to(head_weight.dtype)
+    return cast_like(grad_src, grad), sums.to(head_weight.dtype)
 
 
-def _new_job(
+def new_job(
     ptr: Tensor, reads: Reads, num_slices: int, num_elements: int | None
 ) -> tuple[Plan, Job]:
     plan, template = prepare(ptr, reads)
@@ -145,40 +154,41 @@ def _sort(
         for output in outputs:
             output.zero_()
         return order
-    values = _ready(src)
-    job.src, job.order = _address(values), _address(order)
+    values = as_floats(src)
+    job.src, job.order = address_of(values), address_of(order)
     job.largest = limits.NETWORK_NODES
     if plan.largest > job.largest:
-        _sort_large(values, plan, job, with_order)
+        finish = (
+            (large.quantile_of_sorted, large.quantile_and_order_of_sorted),
+            (large.heads_of_sorted, large.heads_and_order_of_sorted),
+        )[job.num_heads > 0][with_order]
+        dtype = np.int64 if with_order else np.int32
+        sort_large(values, plan, job, finish, dtype)
     if plan.largest <= job.largest or (plan.sizes <= job.largest).any():
         kernel = (
             (interpolate.quantile, interpolate.quantile_and_order),
             (interpolate.heads, interpolate.heads_and_order),
         )[job.num_heads > 0][with_order]
         num_rows = num_key_rows(min(plan.largest, job.largest))
-        _run(kernel, job, num_rows, src.numel())
+        run(kernel, job, num_rows, src.numel())
     return order
 
 
-def _sort_large(src: Tensor, plan: Plan, job: Job, with_order: bool) -> None:
+def sort_large(src: Tensor, plan: Plan, job: Job, finish: Kernel, dtype: type) -> None:
     """By numpy: the graphs that are too large for the network, one by one, and some
-    slices of them at a time."""
-    finish = (
-        (large.quantile_of_sorted, large.quantile_and_order_of_sorted),
-        (large.heads_of_sorted, large.heads_and_order_of_sorted),
-    )[job.num_heads > 0][with_order]
+    slices of them at a time. Keys have places if they are long."""
     bits, num_slices = src.detach().numpy().reshape(-1).view(np.int32), job.num_slices
     num_threads = num_threads_for(src.numel())
 
     def work(part: Part) -> None:
         graph, _, first, last = part
         start, size = int(plan.ptr[graph]), int(plan.sizes[graph])
-        dtype = np.int64 if with_order else np.int32
         keys = large.sorted_keys(bits, num_slices, start, size, first, last, dtype)
         own = Job.from_buffer_copy(job)
         own.graph, own.keys = graph, keys.ctypes.data
         own.first_slice, own.width = first, last - first
-        scratch = give_scratch(own, _max_used(plan), 1)
+        num_rows = size if job.mass != 0 else _max_used(plan.reads, size)
+        scratch = give_scratch(own, num_rows, 1)
         finish(own)
         del scratch  # not before
 
@@ -198,7 +208,7 @@ def _parts_of_large(plan: Plan, job: Job, num_threads: int) -> list[Part]:
     return parts
 
 
-def _run(kernel: Kernel, job: Job, num_rows: int, num_elements: int) -> None:
+def run(kernel: Kernel, job: Job, num_rows: int, num_elements: int) -> None:
     num_threads = num_threads_for(num_elements)
     job.num_cuts = 1
     if num_threads > 1 and job.num_chunks < limits.NUM_CHUNKS:
@@ -210,28 +220,29 @@ def _run(kernel: Kernel, job: Job, num_rows: int, num_elements: int) -> None:
     del scratch  # not before
 
 
-def _max_used(plan: Plan) -> int:
+def _max_used(reads: Reads, size: int) -> int:
     """At most so many sorted values of a set occur in its terms."""
-    return min(plan.largest, plan.reads.max_terms(plan.largest))
+    return min(size, reads.max_terms(size))
 
 
-def _empty(*shape: int) -> Tensor:
+def new_floats(*shape: int) -> Tensor:
     return torch.empty(shape, dtype=torch.float32, device=_CPU)
 
 
-def _ready(x: Tensor) -> Tensor:
-    """For a kernel."""
+def as_floats(x: Tensor) -> Tensor:
+    """What a kernel takes for values: single precision, in rows, and of their own sign,
+    which views of complex numbers leave to the reader. Keep it until then."""
     if x.dtype == torch.float32 and x.is_contiguous():
         return x
     return x.detach().to(torch.float32).contiguous()
 
 
-def _address(x: Tensor) -> int:
+def address_of(x: Tensor) -> int:
     try:
         return x.data_ptr()
     except RuntimeError:  # inside of torch.func, where numpy finds the values beneath
         return x.numpy().ctypes.data
 
 
-def _as(x: Tensor, like: Tensor) -> Tensor:
+def cast_like(x: Tensor, like: Tensor) -> Tensor:
     return x if x.dtype == like.dtype else x.to(like.dtype)

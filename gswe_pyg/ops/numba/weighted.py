@@ -7,17 +7,16 @@ from torch import Tensor
 from gswe_pyg.ops.numba import batch as limits
 from gswe_pyg.ops.numba import weighted_kernels as kernels
 from gswe_pyg.ops.numba.backend import (
-    _address,
-    _as,
-    _empty,
-    _new_job,
-    _parts_of_large,
-    _ready,
-    _run,
+    address_of,
+    as_floats,
+    cast_like,
+    new_floats,
+    new_job,
+    run,
+    sort_large,
 )
 from gswe_pyg.ops.numba.batch import check_room, num_threads_for, parts_of_graphs
-from gswe_pyg.ops.numba.job import Job, Part, give_scratch
-from gswe_pyg.ops.numba.large import sorted_keys
+from gswe_pyg.ops.numba.job import Job, Part
 from gswe_pyg.ops.numba.mass_gradients import mass_gradients
 from gswe_pyg.ops.numba.sort import num_key_rows
 from gswe_pyg.ops.numba.windows import (
@@ -31,7 +30,7 @@ from gswe_pyg.ops.numba.windows import (
     STEP,
     WeightedReads,
 )
-from gswe_pyg.ops.plan import Plan, Reads
+from gswe_pyg.ops.plan import Reads
 from gswe_pyg.ops.threads import for_each
 from gswe_pyg.ops.weighted import HAS_WINDOWS, fractions
 
@@ -56,43 +55,25 @@ def weighted_quantile(
     src: Tensor, ptr: Tensor, weight: Tensor, reads: Reads, with_order: bool
 ) -> tuple[Tensor, Tensor]:
     """As :func:`quantile`, with a mass for each element, and the whole order."""
-    plan, job = _new_job(ptr, reads, src.shape[1], len(src))
+    plan, job = new_job(ptr, reads, src.shape[1], len(src))
     check_room(plan.largest)
     shape = src.shape if with_order else (0,)
     order = torch.empty(shape, dtype=torch.int32, device="cpu")
-    out = _empty(plan.num_sets, src.shape[1], reads.num_reads)
+    out = new_floats(plan.num_sets, src.shape[1], reads.num_reads)
     if src.numel() == 0:
-        return _as(out.zero_(), src), order
-    values, mass, places = _ready(src), _masses(weight), _weighted_reads(reads)
-    job.src, job.out = _address(values), _address(out)
+        return cast_like(out.zero_(), src), order
+    values, mass, places = as_floats(src), _masses(weight), _weighted_reads(reads)
+    job.src, job.out = address_of(values), address_of(out)
     if with_order:
-        job.order = _address(order)
+        job.order = address_of(order)
     _give_masses(job, mass, places)
     job.largest = limits.NETWORK_NODES
     if plan.largest > job.largest:
-        _sort_large(values, plan, job)
+        sort_large(values, plan, job, kernels.weighted_of_sorted, np.int64)
     if (plan.sizes <= job.largest).any():
         num_rows = num_key_rows(min(plan.largest, job.largest))
-        _run(kernels.weighted, job, num_rows, src.numel())
-    return _as(out, src), order
-
-
-def _sort_large(src: Tensor, plan: Plan, job: Job) -> None:
-    bits = src.numpy().reshape(-1).view(np.int32)
-    num_threads = num_threads_for(src.numel())
-
-    def work(part: Part) -> None:
-        graph, _, first, last = part
-        start, size = int(plan.ptr[graph]), int(plan.sizes[graph])
-        keys = sorted_keys(bits, job.num_slices, start, size, first, last, np.int64)
-        own = Job.from_buffer_copy(job)
-        own.graph, own.keys = graph, keys.ctypes.data
-        own.first_slice, own.width = first, last - first
-        scratch = give_scratch(own, size, 1)
-        kernels.weighted_of_sorted(own)
-        del scratch  # not before
-
-    for_each(work, _parts_of_large(plan, job, num_threads), num_threads)
+        run(kernels.weighted, job, num_rows, src.numel())
+    return cast_like(out, src), order
 
 
 def weighted_adjoint(
@@ -106,16 +87,16 @@ def weighted_adjoint(
 ) -> tuple[Tensor, Tensor]:
     """The gradients of :func:`weighted_quantile` for ``src``, and for ``weight`` if
     wanted."""
-    plan, job = _new_job(ptr, reads, src.shape[1], len(src))
-    out, points, order = _empty(*src.shape), _ready(grad), order.contiguous()
+    plan, job = new_job(ptr, reads, src.shape[1], len(src))
+    out, points, order = new_floats(*src.shape), as_floats(grad), order.contiguous()
     mass, places = _masses(weight), _weighted_reads(reads)
     if src.numel() > 0:
-        job.out, job.order, job.grad_src = map(_address, (points, order, out))
+        job.out, job.order, job.grad_src = map(address_of, (points, order, out))
         _give_masses(job, mass, places)
-        _run(kernels.weighted_adjoint, job, plan.largest, src.numel())
+        run(kernels.weighted_adjoint, job, plan.largest, src.numel())
     grad_mass = torch.zeros(len(src) * with_mass, dtype=torch.float64, device="cpu")
     if with_mass and src.numel() > 0 and reads.interpolation in HAS_WINDOWS:
-        flat = (x.numpy().reshape(-1) for x in (points, _ready(src)))
+        flat = (x.numpy().reshape(-1) for x in (points, as_floats(src)))
         arrays = (*flat, src.shape[1], ptr.numpy(), mass.numpy(), places)
         rest = order.numpy().reshape(-1), grad_mass.numpy()
 
@@ -127,7 +108,7 @@ def weighted_adjoint(
         num_threads = num_threads_for(src.numel())
         parts = parts_of_graphs(plan, src.shape[1], num_threads)
         for_each(work, parts, num_threads)
-    return _as(out, src), grad_mass.to(weight.dtype)
+    return cast_like(out, src), grad_mass.to(weight.dtype)
 
 
 def _masses(weight: Tensor) -> Tensor:
@@ -146,6 +127,6 @@ def _weighted_reads(reads: Reads) -> WeightedReads:
 
 
 def _give_masses(job: Job, mass: Tensor, reads: WeightedReads) -> None:
-    job.mass, job.code, job.num_inner = _address(mass), reads.code, reads.num_inner
+    job.mass, job.code, job.num_inner = address_of(mass), reads.code, reads.num_inner
     job.numerator = reads.numerator.ctypes.data
     job.denominator = reads.denominator.ctypes.data
