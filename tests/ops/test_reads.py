@@ -390,6 +390,18 @@ def test_heads_are_sums_of_points(weighted, extremes, name):
     torch.testing.assert_close(out, expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", BACKENDS)
+def test_values_with_a_sign_that_is_not_in_memory(name):
+    src = torch.tensor([[1 + 2j]]).conj().imag
+    assert src.is_neg()
+    ptr, ones = torch.tensor([0, 1]), torch.ones(1, 1, 1)
+    with backend(name):
+        assert segment_quantile(src, ptr, 1).tolist() == [[[-2.0]]]
+        assert segment_heads(src, ptr, ones, 1).tolist() == [[[-2.0]]]
+        weighted = segment_quantile(src, ptr, 1, weight=torch.ones(1))
+        assert weighted.tolist() == [[[-2.0]]]
+
+
 def test_bad_heads():
     src, ptr = ragged()
     message = (

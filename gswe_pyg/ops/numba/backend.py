@@ -232,9 +232,9 @@ def new_floats(*shape: int) -> Tensor:
 def as_floats(x: Tensor) -> Tensor:
     """What a kernel takes for values: single precision, in rows, and of their own sign,
     which views of complex numbers leave to the reader. Keep it until then."""
-    if x.dtype == torch.float32 and x.is_contiguous():
+    if x.dtype == torch.float32 and x.is_contiguous() and not x.is_neg():
         return x
-    return x.detach().to(torch.float32).contiguous()
+    return x.detach().to(torch.float32).contiguous().resolve_neg()
 
 
 def address_of(x: Tensor) -> int:

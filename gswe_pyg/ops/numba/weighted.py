@@ -112,7 +112,7 @@ def weighted_adjoint(
 
 
 def _masses(weight: Tensor) -> Tensor:
-    return weight.detach().double().contiguous()
+    return weight.detach().double().contiguous().resolve_neg()
 
 
 def _weighted_reads(reads: Reads) -> WeightedReads:
