@@ -6,8 +6,10 @@ import sys
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import pairwise
 
+import backends
 import numpy as np
 import pytest
 import torch
@@ -34,11 +36,7 @@ BACKENDS = ("numba", "torch")
 WEIGHTED = ("linear", "step", "barycentric")
 SIZES = [0, 5, 1, 8, 0, 0, 8, 3, 40, 2, 64, 0]
 
-
-def ragged(sizes=SIZES, num_slices=6, dtype=torch.float32, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    src = torch.randn(sum(sizes), num_slices, generator=generator).to(dtype)
-    return src, torch.tensor([0, *sizes]).cumsum(0)
+ragged = partial(backends.ragged, channels=6, sizes=SIZES, boundaries=True)
 
 
 @pytest.fixture
@@ -170,7 +168,7 @@ def test_backends_agree_with_denormals_flushed(num_points):
 
 
 def test_one_large_graph_among_small_ones():
-    src, ptr = ragged([3] * 100 + [20_000] + [4] * 155, num_slices=4)
+    src, ptr = ragged(sizes=[3] * 100 + [20_000] + [4] * 155, channels=4)
     for interpolation in INTERPOLATIONS:
         a = run(src, ptr, 16, interpolation)
         b = run(src.double(), ptr, 16, interpolation, "torch", grad=None)
@@ -198,7 +196,7 @@ def test_padding_that_takes_long_is_left_out(monkeypatch):
 @pytest.mark.parametrize("interpolation", INTERPOLATIONS)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_chunks_of_torch(weighted, interpolation, monkeypatch):
-    src, ptr = ragged(num_slices=7)
+    src, ptr = ragged(channels=7)
     weight = None
     if weighted and interpolation == "pswe":
         pytest.skip("pswe has no weights")
@@ -222,13 +220,13 @@ def many_threads(monkeypatch, restore_threads):
     monkeypatch.setattr(
         compiling, "run_in_team", lambda *args: (used.append(args), original(*args))
     )
-    run(*ragged(num_slices=11), 5, "linear")
+    run(*ragged(channels=11), 5, "linear")
     assert used
 
 
 @pytest.mark.parametrize("interpolation", INTERPOLATIONS)
 def test_number_of_threads_does_not_matter(interpolation, many_threads):
-    src, ptr = ragged([*SIZES, 300, 5000], num_slices=37)
+    src, ptr = ragged(sizes=[*SIZES, 300, 5000], channels=37)
     torch.set_num_threads(1)
     expected = run(src, ptr, 5, interpolation)
     for num_threads in (2, 4):
@@ -243,7 +241,7 @@ def test_errors_in_threads_are_raised(many_threads, monkeypatch):
         raise MemoryError("no room")
 
     monkeypatch.setattr(numba_backend.large, "sorted_keys", fail)
-    src, ptr = ragged([4, 5000, 3], num_slices=11)
+    src, ptr = ragged(sizes=[4, 5000, 3], channels=11)
     with pytest.raises(MemoryError, match="no room"), backend("numba"):
         segment_quantile(src, ptr, 5)
 
@@ -251,7 +249,7 @@ def test_errors_in_threads_are_raised(many_threads, monkeypatch):
 @pytest.mark.parametrize("cause", ["no OpenMP", "a fork"])
 def test_threads_of_our_own(cause, many_threads, monkeypatch):
     """Where those of PyTorch cannot be asked."""
-    src, ptr = ragged([*SIZES, 300], num_slices=37)
+    src, ptr = ragged(sizes=[*SIZES, 300], channels=37)
     expected = run(src, ptr, 5, "linear")
     if cause == "a fork":
         monkeypatch.setattr(threads, "_is_forked", True)
@@ -263,7 +261,7 @@ def test_threads_of_our_own(cause, many_threads, monkeypatch):
 
 
 def test_many_callers_at_once(many_threads, monkeypatch):
-    batches = [ragged(SIZES[i % 5 :], num_slices=5 + i, seed=i) for i in range(8)]
+    batches = [ragged(sizes=SIZES[i % 5 :], channels=5 + i, seed=i) for i in range(8)]
     expected = [run(*batch, 5, "linear") for batch in batches]
     # The choice of a backend is one for all threads.
     monkeypatch.setattr(module, "_forced", "numba")
@@ -286,7 +284,7 @@ def _in_child(queue, src, ptr):
 
 
 def test_use_after_fork(many_threads):
-    src, ptr = ragged(num_slices=11)
+    src, ptr = ragged(channels=11)
     expected = run(src, ptr, 5, "linear")
     context = multiprocessing.get_context("fork")
     queue = context.SimpleQueue()
@@ -399,7 +397,7 @@ def test_numba_sorts_every_size(by_network, monkeypatch):
 @pytest.mark.parametrize("num_slices", [1, 3, 15, 16, 17, 64])
 @pytest.mark.parametrize("interpolation", INTERPOLATIONS)
 def test_blocks_of_slices(interpolation, num_slices, monkeypatch):
-    src, ptr = ragged(num_slices=num_slices)
+    src, ptr = ragged(channels=num_slices)
     expected = run(src, ptr, 9, interpolation, "torch")
     actual = run(src, ptr, 9, interpolation, "numba")
     assert_same(actual, expected, exact=False)
@@ -432,7 +430,7 @@ def test_plans_of_large_sets_are_not_remembered():
 
 
 def test_graph_has_the_same_bits_in_every_batch():
-    src, ptr = ragged([*SIZES, 700], num_slices=21)
+    src, ptr = ragged(sizes=[*SIZES, 700], channels=21)
     for interpolation in INTERPOLATIONS:
         whole = run(src, ptr, 6, interpolation)[0]
         for i, (start, end) in enumerate(pairwise(ptr.tolist())):
@@ -565,7 +563,7 @@ def assert_same_gradients(actual, expected):
 @pytest.mark.parametrize("num_points", [1, 3, 8, 33])
 @pytest.mark.parametrize("num_slices", [1, 6, 16, 35])
 def test_backends_agree_on_masses(num_slices, num_points, interpolation, monkeypatch):
-    src, ptr = ragged(num_slices=num_slices)
+    src, ptr = ragged(channels=num_slices)
     src[:, ::2] = src[:, ::2].round()  # ties
     weight = masses(ptr)
     arguments = (src, ptr, num_points, interpolation)
@@ -607,7 +605,7 @@ def test_backends_agree_on_masses_of_special_values(num_points, interpolation, v
 
 
 def test_second_derivatives_with_masses():
-    src, ptr = ragged([4, 3], num_slices=2)
+    src, ptr = ragged(sizes=[4, 3], channels=2)
     direction = torch.randn(src.shape, generator=torch.Generator().manual_seed(4))
     results = []
     for other in BACKENDS:
@@ -663,7 +661,7 @@ def test_the_default_dtype_makes_no_difference(dtype):
 def test_masses_give_the_same_bits_with_all_threads(
     interpolation, monkeypatch, restore_threads
 ):
-    src, ptr = ragged([*SIZES, 5000, 700, *SIZES], num_slices=37)
+    src, ptr = ragged(sizes=[*SIZES, 5000, 700, *SIZES], channels=37)
     weight = masses(ptr)
     results = []
     monkeypatch.setattr(limits, "WORTH_THREADS", 0)

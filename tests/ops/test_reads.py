@@ -2,11 +2,12 @@
 
 import math
 from fractions import Fraction
+from functools import partial
 
+import backends
 import numpy as np
 import pytest
 import torch
-from backends import available
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch_geometric.nn import QuantileAggregation
 
@@ -26,15 +27,11 @@ from gswe_pyg.ops.interpolation import (
 )
 from gswe_pyg.ops.plan import Plan, Reads, make_terms
 
-BACKENDS = available()
+BACKENDS = backends.available()
 WEIGHTED = ("linear", "step", "barycentric")
 SIZES = [0, 5, 1, 8, 0, 40, 2, 17, 0]
 
-
-def ragged(sizes=SIZES, num_slices=19, dtype=torch.float32, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    src = torch.randn(sum(sizes), num_slices, generator=generator).to(dtype)
-    return src, torch.tensor([0, *sizes]).cumsum(0)
+ragged = partial(backends.ragged, channels=19, sizes=SIZES, boundaries=True)
 
 
 def index_of(ptr):
@@ -122,7 +119,7 @@ def test_backends_agree_on_extremes(weighted, interpolation):
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_gradcheck_of_extremes_and_levels(weighted):
-    src, ptr = ragged([0, 5, 1, 3], num_slices=2, dtype=torch.float64)
+    src, ptr = ragged(sizes=[0, 5, 1, 3], channels=2, dtype=torch.float64)
     src.requires_grad_()
     inputs = [src]
     if weighted:
@@ -150,7 +147,7 @@ LEVELS = (0.0, 0.1, 0.25, 0.5, 0.29, 0.7, 1 / 3, 0.95, 1.0)
 @pytest.mark.parametrize("name", BACKENDS)
 @pytest.mark.parametrize("interpolation", ["linear", "lower", "higher", "midpoint"])
 def test_levels_are_those_of_pyg(interpolation, name):
-    src, ptr = ragged([5, 1, 8, 0, 101, 2, 31, 4, 0], num_slices=3)
+    src, ptr = ragged(sizes=[5, 1, 8, 0, 101, 2, 31, 4, 0], channels=3)
     expected = QuantileAggregation(list(LEVELS), interpolation)(
         src, index_of(ptr), dim_size=len(ptr) - 1
     )
@@ -356,7 +353,7 @@ def test_gradient_of_zero_weights_is_that_of_a_small_step(
 @pytest.mark.parametrize("interpolation", WEIGHTED)
 @pytest.mark.parametrize("scale", [1e307, 1e-307, 1e-320])
 def test_large_and_small_weights(scale, interpolation, name):
-    src, ptr = ragged([4, 3, 6], num_slices=3)
+    src, ptr = ragged(sizes=[4, 3, 6], channels=3)
     weight = torch.rand(13, generator=torch.Generator().manual_seed(0)).double() + 0.5
     other = weight.clone()
     other[4:7] *= scale  # one set's do not matter for another
@@ -470,7 +467,7 @@ def test_memory_of_torch_is_bounded_with_many_points(
 ):
     """Whatever is made on the way is not larger than the budget says."""
     monkeypatch.setattr(buckets, "_BUDGET", 1 << 22)
-    src, ptr = ragged([60] * 40, num_slices=8)
+    src, ptr = ragged(sizes=[60] * 40, channels=8)
     weight = torch.ones(len(src)) if weighted else None
 
     class Largest(TorchDispatchMode):

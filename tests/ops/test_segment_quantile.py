@@ -1,11 +1,12 @@
 import math
 from fractions import Fraction
+from functools import partial
 from itertools import product
 
+import backends
 import numpy as np
 import pytest
 import torch
-from backends import available
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,13 +17,9 @@ WEIGHTED = ("linear", "step", "barycentric")
 
 SIZES = [0, 5, 1, 8, 0, 0, 8, 3, 40, 2, 0]
 
-
-def ragged(sizes=SIZES, num_slices=3, dtype=torch.float64, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    src = torch.randn(
-        sum(sizes), num_slices, generator=generator, dtype=torch.float64
-    ).to(dtype)
-    return src, torch.tensor([0, *sizes]).cumsum(0)
+ragged = partial(
+    backends.ragged, channels=3, sizes=SIZES, dtype=torch.float64, boundaries=True
+)
 
 
 def quantile_by_definition(values, weights, num_points, interpolation):
@@ -173,18 +170,18 @@ def test_step_is_numpys_inverted_cdf(dtype):
         assert (out[0].numpy() == np.sort(x, axis=0)[rank].T).all()
 
 
-@pytest.mark.parametrize("name", available())
+@pytest.mark.parametrize("name", backends.available())
 @pytest.mark.parametrize("interpolation", INTERPOLATIONS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_equal_sizes_return_the_sorted_values(dtype, interpolation, name):
-    src, ptr = ragged([6, 6, 6], dtype=dtype)
+    src, ptr = ragged(sizes=[6, 6, 6], dtype=dtype)
     with backend(name):
         out = segment_quantile(src, ptr, 6, interpolation)
     assert out.dtype == dtype
     assert out.equal(src.view(3, 6, 3).mT.sort(dim=-1).values)
 
 
-@pytest.mark.parametrize("name", available())
+@pytest.mark.parametrize("name", backends.available())
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("interpolation", INTERPOLATIONS)
 def test_half_precision_is_rounded_once(interpolation, dtype, name):
@@ -273,7 +270,7 @@ def test_equal_weights_are_no_weights(interpolation):
 @pytest.mark.parametrize("interpolation", INTERPOLATIONS)
 @pytest.mark.parametrize("num_points", [1, 3, 5])
 def test_gradcheck(num_points, interpolation):
-    src, ptr = ragged([0, 5, 1, 3, 0, 2], num_slices=2)
+    src, ptr = ragged(sizes=[0, 5, 1, 3, 0, 2], channels=2)
     src.requires_grad_()
     assert torch.autograd.gradcheck(
         lambda src: segment_quantile(src, ptr, num_points, interpolation), src
@@ -286,7 +283,7 @@ def test_gradcheck(num_points, interpolation):
 @pytest.mark.parametrize("interpolation", WEIGHTED)
 @pytest.mark.parametrize("num_points", [1, 3, 5])
 def test_weighted_gradcheck(num_points, interpolation):
-    src, ptr = ragged([0, 4, 1, 2], num_slices=2)
+    src, ptr = ragged(sizes=[0, 4, 1, 2], channels=2)
     generator = torch.Generator().manual_seed(1)
     weight = torch.rand(len(src), generator=generator, dtype=torch.float64) + 0.2
     inputs = (src.requires_grad_(), weight.requires_grad_())
@@ -327,7 +324,7 @@ def test_gradient_of_weights_between_ties_is_zero(interpolation):
     torch.testing.assert_close(grad, torch.zeros(4), atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("name", available())
+@pytest.mark.parametrize("name", backends.available())
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("interpolation", INTERPOLATIONS)
 def test_no_values_or_no_graphs(interpolation, weighted, name):
@@ -348,7 +345,7 @@ def test_no_values_or_no_graphs(interpolation, weighted, name):
             assert grad.equal(torch.zeros_like(src))
 
 
-@pytest.mark.parametrize("name", available())
+@pytest.mark.parametrize("name", backends.available())
 @pytest.mark.parametrize("requires_grad", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("interpolation", INTERPOLATIONS)
@@ -357,7 +354,7 @@ def test_special_values_stay_in_their_graph(
 ):
     if weighted and interpolation == "pswe":
         pytest.skip("pswe has no weights")
-    clean, ptr = ragged([4, 4, 4, 4, 4], num_slices=2, dtype=torch.float32)
+    clean, ptr = ragged(sizes=[4, 4, 4, 4, 4], channels=2, dtype=torch.float32)
     src = clean.clone()
     src[5], src[10], src[14] = torch.nan, torch.inf, -torch.inf
     src.requires_grad_(requires_grad)
@@ -381,7 +378,7 @@ def test_special_values_stay_in_their_graph(
 def test_input_is_left_alone():
     src, ptr = ragged(dtype=torch.float32)
     before = src.clone(), ptr.clone()
-    for name in available():
+    for name in backends.available():
         with backend(name):
             segment_quantile(src, ptr, 4)
             segment_quantile(src.t().contiguous().t(), ptr, 4)
@@ -401,9 +398,9 @@ def test_segment_quantile_accepts_any_strides_and_index_width():
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_opcheck(weighted, dtype):
-    src, ptr = ragged([0, 3, 1, 4], num_slices=2, dtype=dtype)
+    src, ptr = ragged(sizes=[0, 3, 1, 4], channels=2, dtype=dtype)
     src.requires_grad_()
-    name = available(dtype)[0]
+    name = backends.available(dtype)[0]
     ops = torch.ops.gswe_pyg
     if weighted:
         weight = torch.rand(len(src)).to(dtype).add(0.1).requires_grad_()
