@@ -12,6 +12,7 @@ from gswe_pyg.ops.operators import (
     backend_module,
     is_transformed,
     make_operator,
+    remember_nothing,
     save_tensors,
 )
 from gswe_pyg.ops.plan import Reads
@@ -125,10 +126,6 @@ def _heads_backward(ctx, grad, _, grad_points):
     )
 
 
-def _remember_nothing(ctx, inputs, output):
-    pass
-
-
 def _no_derivative(*_):
     raise NotImplementedError("Heads are composed of points for this")
 
@@ -140,6 +137,6 @@ heads_adjoint = make_operator(
     "segment_heads_adjoint",
     _heads_adjoint_kernel,
     _fake_heads_adjoint,
-    _remember_nothing,
+    remember_nothing,
     _no_derivative,
 )

@@ -217,20 +217,8 @@ def _fake_adjoint(
     return grad.new_empty(order.shape)
 
 
-def _fake_weighted(
-    src,
-    ptr,
-    weight,
-    num_points,
-    interpolation,
-    extremes,
-    levels,
-    bound,
-    with_order,
-    backend,
-):
-    order = src.new_empty(src.shape if with_order else (0,), dtype=torch.int32)
-    return _new_points(src, ptr, num_points, extremes, levels), order
+def _fake_weighted(src, ptr, weight, *options):
+    return _fake_quantile(src, ptr, *options)
 
 
 def _fake_weighted_adjoint(grad, src, order, ptr, weight, *options):
@@ -240,20 +228,9 @@ def _fake_weighted_adjoint(grad, src, order, ptr, weight, *options):
 
 
 def _fake_weighted_tangent(
-    src_tangent,
-    weight_tangent,
-    src,
-    order,
-    ptr,
-    weight,
-    num_points,
-    interpolation,
-    extremes,
-    levels,
-    bound,
-    backend,
+    src_tangent, weight_tangent, src, order, ptr, weight, *options
 ):
-    return _new_points(src, ptr, num_points, extremes, levels)
+    return _fake_apply(src, order, ptr, *options)
 
 
 def _fake_weighted_second(grad_src, grad_weight, grad, src, order, ptr, weight, *_):
@@ -350,7 +327,7 @@ def _weighted_adjoint_backward(ctx, grad_src, grad_weight):
     return grads[0], grads[1], None, None, grads[2], *(None,) * 7
 
 
-def _remember_nothing(ctx, inputs, output):
+def remember_nothing(ctx, inputs, output):
     pass
 
 
@@ -553,7 +530,7 @@ weighted_tangent = make_operator(
     "weighted_segment_quantile_tangent",
     _weighted_tangent_kernel,
     _fake_weighted_tangent,
-    _remember_nothing,
+    remember_nothing,
     _no_derivative,
     _no_derivative,
     _vmap_sets,
@@ -563,7 +540,7 @@ weighted_second = make_operator(
     "weighted_segment_quantile_second",
     _weighted_second_kernel,
     _fake_weighted_second,
-    _remember_nothing,
+    remember_nothing,
     _no_derivative,
     _no_derivative,
     _vmap_sets,
