@@ -94,15 +94,14 @@ class Plan:
 def make_terms(sizes: np.ndarray, reads: Reads) -> Terms:
     """The terms of sets of these sizes, all positive."""
     row, rank, point, weight = _inner_terms(sizes, reads)
-    if reads.extremes:
-        each = np.arange(len(sizes))
-        point_of_minimum = np.full(len(sizes), reads.num_inner)
-        row = np.concatenate([row, each, each])
-        rank = np.concatenate([rank, np.zeros_like(sizes), sizes - 1])
-        point = np.concatenate([point, point_of_minimum, point_of_minimum + 1])
-        weight = np.concatenate([weight, np.ones(2 * len(sizes))])
-        order = np.lexsort((rank, point, row))
-        row, rank, point, weight = (x[order] for x in (row, rank, point, weight))
+    if reads.extremes:  # minimum and maximum, behind the other terms of their set
+        behind = np.searchsorted(row, np.arange(len(sizes)), side="right").repeat(2)
+        extremes = np.stack([np.zeros_like(sizes), sizes - 1], axis=-1).reshape(-1)
+        points = np.tile(reads.num_inner + np.arange(2), len(sizes))
+        row = np.insert(row, behind, np.arange(len(sizes)).repeat(2))
+        rank = np.insert(rank, behind, extremes)
+        point = np.insert(point, behind, points)
+        weight = np.insert(weight, behind, 1.0)
     first = _starts(row * reads.num_reads + point, len(sizes) * reads.num_reads)
     starts = np.cumsum(sizes) - sizes
     used, position = np.unique(starts[row] + rank, return_inverse=True)
