@@ -50,9 +50,6 @@ ANCHORS = {
     "NCI1": 0.800,
     "REDDIT-BINARY": 0.899,
     "ogbg-molhiv": 0.7558,
-    "ogbg-molbace": 0.7297,
-    "ogbg-molesol": 1.173,
-    "ogbg-molfreesolv": 2.755,
 }
 
 
