@@ -14,6 +14,7 @@ from gswe_pyg.aggr.segments import (
     SegmentAggregation,
     elements_first,
     has_values,
+    is_on_host,
     sort_by_set,
 )
 from gswe_pyg.distance import power_mean
@@ -257,15 +258,18 @@ class GSWEAggregation(SegmentAggregation):
             dim_size (int, optional): The number of graphs. (default: :obj:`None`)
             dim (int, optional): The dimension of the nodes. (default: :obj:`-2`)
             max_num_elements (int, optional): The size of the largest graph, or a bound
-                for it. Nothing is padded; on a GPU, the host then reads one number less
-                from the device. (default: :obj:`None`)
+                for it. Nothing is padded. With :obj:`dim_size`, or :obj:`ptr`, nothing
+                is then read from a GPU, nor checked: larger graphs become NaN, and
+                nodes of other graphs are left out. (default: :obj:`None`)
             weight (torch.Tensor, optional): The mass of each node, not negative: a
                 count, an attention or a sampling weight. Only its share of the total of
                 the graph matters. (default: :obj:`None`)
         """
         x = elements_first(x, dim, self.in_channels)
         self._check_dtype(x)
-        x, ptr, weight = sort_by_set(x, index, ptr, dim_size, weight)
+        x, ptr, weight, max_num_elements = sort_by_set(
+            x, index, ptr, dim_size, weight, max_num_elements
+        )
 
         between = x.shape[1:-1]  # of the elements and the features
         slices = self._slice(x.flatten(end_dim=-2) if between else x)
@@ -461,7 +465,7 @@ def _fill_empty(out: Tensor, ptr: Tensor) -> Tensor:
     """Zeros for empty sets, from which a reference was subtracted."""
     is_empty = ptr[1:] == ptr[:-1]
     # Where it is cheap to look, batches without empty sets, the rule, go without.
-    looks = ptr.device.type == "cpu" and has_values(ptr)
+    looks = is_on_host(ptr) and has_values(ptr)
     if looks and not bool(is_empty.any()):
         return out
     return out.masked_fill(is_empty.view(-1, *[1] * (out.dim() - 1)), 0)

@@ -86,14 +86,16 @@ class QuantileAggregation(SegmentAggregation):
             dim_size (int, optional): The number of sets. (default: :obj:`None`)
             dim (int, optional): The dimension of the elements. (default: :obj:`-2`)
             max_num_elements (int, optional): The size of the largest set, or a bound
-                for it. Nothing is padded; a GPU then reads one number less from the
-                device. (default: :obj:`None`)
+                for it. Nothing is padded. With :obj:`dim_size`, or :obj:`ptr`, nothing
+                is then read from a GPU, nor checked. (default: :obj:`None`)
             weight (torch.Tensor, optional): How often each element counts, not
                 negative: a whole number is as good as repetition. Multiply
                 probabilities by the number of elements. (default: :obj:`None`)
         """
         x = elements_first(x, dim)
-        x, ptr, weight = sort_by_set(x, index, ptr, dim_size, weight)
+        x, ptr, weight, max_num_elements = sort_by_set(
+            x, index, ptr, dim_size, weight, max_num_elements
+        )
         between, num_channels = x.shape[1:-1], x.shape[-1]
         columns = x.flatten(start_dim=1)
         out = segment_quantile_at(

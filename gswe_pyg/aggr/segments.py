@@ -110,14 +110,24 @@ def has_values(x: Tensor) -> bool:
     return not (torch.compiler.is_compiling() or x.is_meta or isinstance(x, FakeTensor))
 
 
+def is_on_host(x: Tensor) -> bool:
+    """Whether it costs nothing to look at values: on a device, the host waits."""
+    return x.device.type == "cpu"
+
+
 def sort_by_set(
     x: Tensor,
     index: Tensor | None,
     ptr: Tensor | None,
     dim_size: int | None,
     weight: Tensor | None,
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Brings the elements of each set together; returns them with their boundaries."""
+    max_num_elements: int | None = None,
+) -> tuple[Tensor, Tensor, Tensor | None, int | None]:
+    """Brings the elements of each set together; returns them with their boundaries, and
+    with a bound for the size of the sets if one is known.
+
+    With a bound and the number of sets, nothing is read from a device, nor checked.
+    """
     num_elements = x.shape[0]
     if weight is not None and weight.shape != (num_elements,):
         raise ValueError(
@@ -130,7 +140,7 @@ def sort_by_set(
                 f"'dim_size' must be the number of sets in 'ptr' (got {dim_size} and "
                 f"{ptr.numel() - 1}): leave it out"
             )
-        return x, ptr, weight
+        return x, ptr, weight, max_num_elements
     if index is None:
         raise ValueError("One of 'index' and 'ptr' must be given")
     if index.dtype not in (torch.int64, torch.int32):
@@ -144,8 +154,13 @@ def sort_by_set(
             f"shape {list(index.shape)})"
         )
     is_sorted = False  # where values are unknown, sort in any case
-    if has_values(index) and num_elements > 0:
-        is_sorted, smallest, largest = _look_at(index)
+    is_trusted = dim_size is not None and max_num_elements is not None
+    is_trusted = is_trusted and not is_on_host(index)
+    if has_values(index) and num_elements > 0 and not is_trusted:
+        is_sorted, smallest, largest, longest = _look_at(index)
+        # A bound spares the operator its own read; weights want it for their checks.
+        if max_num_elements is None and weight is None:
+            max_num_elements = longest
         dim_size = largest + 1 if dim_size is None else dim_size
         if smallest < 0:
             raise ValueError(f"'index' must not be negative (got {smallest})")
@@ -170,19 +185,22 @@ def sort_by_set(
     if not has_values(index):
         torch._check(dim_size >= 0)  # may come from the values of 'index'
     sets = torch.arange(dim_size + 1, device=index.device)
-    return x, torch.searchsorted(index, sets), weight
+    return x, torch.searchsorted(index, sets), weight, max_num_elements
 
 
-def _look_at(index: Tensor) -> tuple[bool, int, int]:
+def _look_at(index: Tensor) -> tuple[bool, int, int, int | None]:
     """Whether the index is sorted, its smallest and its largest value; on a device,
-    these are read at once."""
+    these are read at once, with the size of the largest set if it is sorted."""
     is_wrapped = torch._C._are_functorch_transforms_active()  # for torch.func
-    if index.device.type == "cpu" and not is_wrapped:
+    if is_on_host(index) and not is_wrapped:
         values = index.numpy()
         is_sorted = not (values[1:] < values[:-1]).any()
         if is_sorted:
-            return True, int(values[0]), int(values[-1])
-        return False, int(values.min()), int(values.max())
+            return True, int(values[0]), int(values[-1]), None
+        return False, int(values.min()), int(values.max()), None
     falls = (index[1:] < index[:-1]).any()
-    falls, smallest, largest = torch.stack([falls, *index.aminmax()]).tolist()
-    return not falls, int(smallest), int(largest)
+    place = torch.arange(index.numel(), device=index.device)
+    longest = (place - torch.searchsorted(index, index)).max() + 1
+    found = torch.stack([falls, *index.aminmax(), longest]).tolist()
+    falls, smallest, largest, longest = map(int, found)
+    return not falls, smallest, largest, None if falls else longest

@@ -13,7 +13,11 @@ from torch import Tensor
 
 from gswe_pyg.ops.buckets import Bucket, cut, make_buckets
 from gswe_pyg.ops.plan import Plan, Reads
+from gswe_pyg.ops.threads import for_each
 from gswe_pyg.ops.weighted import HAS_WINDOWS, WeightedReads, scale_masses
+
+# Fewer keys than this are not worth a second thread.
+_WORTH_THREADS = 1 << 16
 
 _KEY_DTYPES = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
@@ -138,13 +142,37 @@ def _sort(src: Tensor, ptr: Tensor, with_order: bool) -> tuple[Tensor, Tensor]:
     sorted_keys = torch.empty_like(keys)
     order = keys.new_empty(keys.shape if with_order else (0,), dtype=torch.int32)
     for bucket in make_buckets(ptr, src, lambda width: 48 * width):
-        dense = bucket.dense(keys, bucket.target)
-        # Ties go by place; without an order they are all the same.
-        dense, position = dense.sort(dim=-1, stable=with_order)
+        dense, position = _sort_keys(bucket.dense(keys, bucket.target), with_order)
         bucket.write_rows(dense, sorted_keys)
         if with_order:
-            bucket.write_rows(position.int(), order)
+            bucket.write_rows(position, order)
     return _flip_negative(sorted_keys[:-1]).view(src.dtype), order[:-1]
+
+
+def _sort_keys(keys: Tensor, with_order: bool) -> tuple[Tensor, Tensor]:
+    """Along the last dimension: the keys, and where they stood if wanted. Ties go by
+    place; without an order they are all the same."""
+    if not _is_on_host(keys) or (with_order and keys.itemsize == 8):
+        keys, position = keys.sort(dim=-1, stable=with_order)
+        return keys, position.int()
+    # NumPy is much faster than PyTorch, and sorts places along with their keys.
+    if not with_order:
+        _sort_rows(keys)
+        return keys, keys.new_empty(0)
+    place = torch.arange(keys.shape[-1], device=keys.device)
+    joined = (keys.long() << 32).add_(place)
+    _sort_rows(joined)
+    return (joined >> 32).to(keys.dtype), joined.int()
+
+
+def _is_on_host(keys: Tensor) -> bool:
+    return keys.device.type == "cpu"
+
+
+def _sort_rows(keys: Tensor) -> None:
+    rows = keys.numpy().reshape(-1, keys.shape[-1])
+    num_threads = torch.get_num_threads() if keys.numel() >= _WORTH_THREADS else 1
+    for_each(np.ndarray.sort, np.array_split(rows, num_threads), num_threads)
 
 
 def _new_rows(like: Tensor, dtype: torch.dtype) -> Tensor:
@@ -249,7 +277,7 @@ def _sort_dense(src: Tensor, bucket: Bucket) -> Tensor:
     """The order of the elements, ``[b, l, P]``; padding is last."""
     keys = _keys(bucket.dense(src.detach(), bucket.index))
     keys = keys.where(bucket.mask[:, None], _behind_all(src))
-    return keys.sort(dim=-1, stable=True).indices
+    return _sort_keys(keys, with_order=True)[1].long()
 
 
 def _dense_order(order: Tensor, bucket: Bucket) -> Tensor:

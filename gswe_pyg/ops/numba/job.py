@@ -97,6 +97,11 @@ def longs_at(address):
 
 
 @inlined
+def pairs_at(address):
+    return carray(pointer_to(address), _ANY, np.uint64)
+
+
+@inlined
 def floats_at(address):
     return carray(pointer_to(address), _ANY, np.float32)
 

@@ -7,12 +7,11 @@ row for each element and a lane for each slice.
 from gswe_pyg.ops.numba.compiling import inlined
 from gswe_pyg.ops.numba.simd import (
     LANES,
-    LAST_32,
-    LAST_64,
     cross_4,
     exchange,
     halve_4,
     halve_8,
+    last_key,
     pack_keys,
     sort_8,
     unpack_keys,
@@ -30,7 +29,7 @@ def sort_rows(keys, num_rows):
     that fit into the first cache are sorted one by one, before they are merged.
     """
     end = num_key_rows(num_rows)
-    last = LAST_64 if keys.itemsize == 8 else LAST_32
+    last = last_key(keys)
     for i in range(num_rows * LANES, end * LANES):
         keys[i] = last
     run = _RUN_BYTES // (LANES * keys.itemsize)

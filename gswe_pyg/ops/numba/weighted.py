@@ -1,5 +1,7 @@
 """Segment quantiles of sets with masses on the CPU, by compiled loops."""
 
+from functools import cache
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -72,7 +74,9 @@ def weighted_quantile(
         sort_large(values, plan, job, kernels.weighted_of_sorted, np.int64)
     if (plan.sizes <= job.largest).any():
         num_rows = num_key_rows(min(plan.largest, job.largest))
-        run(kernels.weighted, job, num_rows, src.numel())
+        is_double = with_order or weight.dtype == torch.float64
+        kernel = kernels.weighted_and_order if is_double else kernels.weighted
+        run(kernel, job, num_rows, src.numel())
     return cast_like(out, src), order
 
 
@@ -115,6 +119,7 @@ def _masses(weight: Tensor) -> Tensor:
     return weight.detach().double().contiguous().resolve_neg()
 
 
+@cache
 def _weighted_reads(reads: Reads) -> WeightedReads:
     numerators, denominators = fractions(reads)
     return WeightedReads(

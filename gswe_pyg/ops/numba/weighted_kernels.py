@@ -14,9 +14,11 @@ from gswe_pyg.ops.numba.compiling import Kernel, inlined
 from gswe_pyg.ops.numba.interpolate import (
     fill_with_zeros,
     read_gradients,
+    read_row,
     row_of_zeros,
     scatter,
     write_points,
+    write_row,
 )
 from gswe_pyg.ops.numba.job import (
     JOB,
@@ -26,21 +28,22 @@ from gswe_pyg.ops.numba.job import (
     longs_at,
     next_item,
     own_scratch,
+    pairs_at,
     part_of,
 )
-from gswe_pyg.ops.numba.simd import (
-    LANES,
-    add_above,
-    add_at,
-    add_overlap,
-    all_below,
-    set_scaled,
-)
-from gswe_pyg.ops.numba.sort import (
-    lanes_of_block,
-    pack_block,
-    sort_rows,
-    unpack_row,
+from gswe_pyg.ops.numba.simd import LANES, PLACE_BITS, pack_pairs, unpack_keys
+from gswe_pyg.ops.numba.sort import lanes_of_block, pack_block, sort_rows
+from gswe_pyg.ops.numba.vector import (
+    gather,
+    has_any,
+    larger,
+    load,
+    masses_of_pairs,
+    select,
+    smaller,
+    splat,
+    store,
+    values_of_pairs,
 )
 from gswe_pyg.ops.numba.windows import (
     HIGHER,
@@ -56,44 +59,54 @@ from gswe_pyg.ops.numba.windows import (
 class Room(NamedTuple):
     """A set in some lanes, in sorted order, and what is read from it."""
 
-    keys: np.ndarray
-    bits: np.ndarray
-    values: np.ndarray  # the same
-    places: np.ndarray
-    cumulative: np.ndarray  # a row more
+    keys: np.ndarray  # with places
+    pairs: np.ndarray  # or with masses, and
+    halves: np.ndarray  # the same
+    values: np.ndarray  # in the end, sorted values: all of these in one place
+    placed: np.ndarray  # the gradients of the values, in single precision
+    cumulative: np.ndarray  # where elements begin and end: a row more
     mass: np.ndarray  # of the set, in the order of its elements
-    sums: np.ndarray  # of each read
+    grads: np.ndarray  # of each read
+    points: np.ndarray  # in single precision
     left: np.ndarray
     right: np.ndarray
     scale: np.ndarray
-    line: np.ndarray
-    points: np.ndarray  # in single precision
+    ends: np.ndarray  # the first and the last element that have a mass, in each lane
+    places: np.ndarray  # a row
+    line: np.ndarray  # of bits
+    floats: np.ndarray  # the same
 
 
 @inlined
 def _room(scratch, num_rows, num_reads):
-    bits = scratch + 8 * LANES * num_rows
-    places = bits + 4 * LANES * num_rows
-    cumulative = places + 4 * LANES * num_rows
+    placed = scratch + 8 * LANES * num_rows
+    cumulative = placed + 4 * LANES * num_rows
     mass = cumulative + 8 * LANES * (num_rows + 1)
-    sums = mass + 8 * num_rows
-    left = sums + 8 * LANES * num_reads
+    grads = mass + 8 * num_rows
+    points = grads + 8 * LANES * num_reads
+    left = points + 4 * LANES * num_reads
     right = left + 8 * num_reads
     scale = right + 8 * num_reads
-    line = scale + 8 * num_reads
+    ends = scale + 8 * num_reads
+    places = ends + 8 * 2 * LANES
+    line = places + 4 * LANES
     return Room(
         longs_at(scratch),
-        bits_at(bits),
-        floats_at(bits),
-        bits_at(places),
+        pairs_at(scratch),
+        floats_at(scratch),
+        doubles_at(scratch),
+        floats_at(placed),
         doubles_at(cumulative),
         doubles_at(mass),
-        doubles_at(sums),
+        doubles_at(grads),
+        floats_at(points),
         doubles_at(left),
         doubles_at(right),
         doubles_at(scale),
+        longs_at(ends),
+        bits_at(places),
         bits_at(line),
-        floats_at(line + 4 * LANES),
+        floats_at(line),
     )
 
 
@@ -103,49 +116,110 @@ def _reads_of(job):
     return WeightedReads(job.code, job.num_inner, job.num_reads, numerator, denominator)
 
 
+# Sorted elements and their masses #####################################################
+
+
 @inlined
-def _accumulate(places, at, stride, size, width, masses, room):
-    """Where elements end, a row behind that where they begin, in sorted order."""
-    cumulative, mass = room.cumulative, room.mass
-    fill_with_zeros(cumulative, 0, 2 * LANES)
-    for j in range(size):
-        row, to = at + j * stride, (j + 1) * LANES
-        before = max(j, 1) * LANES
-        if width == LANES:  # a number that the compiler knows
-            for lane in range(LANES):
-                own = mass[places[row + lane]]
-                cumulative[to + lane] = cumulative[before + lane] + own
-        else:
-            for lane in range(width):
-                own = mass[places[row + lane]]
-                cumulative[to + lane] = cumulative[before + lane] + own
-    # Nothing is before the first element, and nothing behind the last one, which has
-    # what the sum may have lost.
-    for lane in range(LANES):
-        cumulative[lane] = -np.inf
-        cumulative[size * LANES + lane] = np.inf
-    for i in range(LANES, size * LANES):
-        cumulative[i] *= masses.factor
+def _mass_of_key(keys, at, stride, j, lane, mass):
+    return mass[keys[at + j * stride + lane] & ((1 << PLACE_BITS) - 1)]
+
+
+@inlined
+def _mass_of_pair(halves, at, stride, j, lane, mass):
+    return halves[2 * j * LANES + LANES + lane]
+
+
+@inlined
+def _mass_of_place(order, at, stride, j, lane, mass):
+    return mass[order[at + j * stride + lane]]
+
+
+@inlined
+def _find_ends(mass_of, source, at, stride, width, masses, room):
+    """The first and the last element that have a mass, in each lane."""
+    for lane in range(width):
+        first, last = 0, masses.size - 1
+        if masses.has_zeros:
+            while mass_of(source, at, stride, first, lane, room.mass) == 0:
+                first += 1
+            while mass_of(source, at, stride, last, lane, room.mass) == 0:
+                last -= 1
+        room.ends[lane], room.ends[LANES + lane] = first, last
+    for lane in range(width, LANES):
+        room.ends[lane], room.ends[LANES + lane] = 0, masses.size - 1
+
+
+@inlined
+def _open_ends(masses, room):
+    """Nothing is before the first element, and nothing behind the last one that has a
+    mass, which has what the sum may have lost."""
+    store(splat(-np.inf), room.cumulative, 0)
+    store(splat(np.inf), room.cumulative, masses.size * LANES)
     if masses.has_zeros:
-        for lane in range(width):
-            j = size - 1
-            while mass[places[at + j * stride + lane]] == 0:
-                cumulative[j * LANES + lane] = np.inf
-                j -= 1
-    for lane in range(width, LANES):  # nothing must wait for them
-        for j in range(size + 1):
-            cumulative[j * LANES + lane] = cumulative[j * LANES]
+        for lane in range(LANES):
+            for j in range(room.ends[LANES + lane] + 1, masses.size):
+                room.cumulative[j * LANES + lane] = np.inf
 
 
 @inlined
-def _add_windows(reads, room, source, by_element, out):
-    """Adds up the source, times the part of each element in each window.
+def _unpack_pairs(masses, width, room):
+    _find_ends(_mass_of_pair, room.halves, 0, LANES, width, masses, room)
+    total, unit, factor = splat(0.0), splat(masses.unit), splat(masses.factor)
+    for j in range(masses.size):
+        at = j * LANES
+        value, own = values_of_pairs(room.pairs, at), masses_of_pairs(room.pairs, at)
+        store(value, room.values, at)
+        total = total + own * unit
+        store(total * factor, room.cumulative, at + LANES)
+    _open_ends(masses, room)
 
-    The source has a row for each element, and the sums have one for each read, or the
-    other way round.
-    """
-    cumulative, code = room.cumulative, reads.code
-    low, before = 0, 0.0
+
+@inlined
+def _unpack_keys(job, masses, at, width, room):
+    """Writes the order, too, if there is room for it."""
+    order, num_slices = bits_at(job.order), job.num_slices
+    _find_ends(_mass_of_key, room.keys, 0, LANES, width, masses, room)
+    total, factor = splat(0.0), splat(masses.factor)
+    for j in range(masses.size):
+        row = j * LANES
+        unpack_keys(room.keys, row, room.line, 0, room.places, 0)
+        store(load(room.floats, 0), room.values, row)
+        if job.order != 0:
+            write_row(room.places, 0, width, order, at + j * num_slices)
+        total = total + gather(room.mass, room.places, 0)
+        store(total * factor, room.cumulative, row + LANES)
+    _open_ends(masses, room)
+
+
+@inlined
+def _read_order(order, at, num_slices, width, masses, room):
+    """The same, from an order that is given."""
+    _find_ends(_mass_of_place, order, at, num_slices, width, masses, room)
+    fill_with_zeros(room.places, 0, LANES)
+    total, factor = splat(0.0), splat(masses.factor)
+    for j in range(masses.size):
+        read_row(order, at + j * num_slices, width, room.places, 0)
+        total = total + gather(room.mass, room.places, 0)
+        store(total * factor, room.cumulative, (j + 1) * LANES)
+    _open_ends(masses, room)
+
+
+# Windows ##############################################################################
+
+
+@inlined
+def _first_row(cumulative, first, row):
+    """The first row, from this one on, that ends behind a place in any lane."""
+    place = splat(first)
+    while not has_any(place <= load(cumulative, (row + 1) * LANES)):
+        row += 1
+    return row
+
+
+@inlined
+def _add_windows(reads, room, add_means, add_at):
+    """Calls a function for each read and the row that it begins in."""
+    code, low, before = reads.code, 0, 0.0
     for r in range(reads.num_inner):
         begin, end = room.left[r], room.right[r]
         has_end = end > begin
@@ -154,97 +228,183 @@ def _add_windows(reads, room, source, by_element, out):
         if first < before:  # levels come in any order
             low = 0
         before = first
-        while all_below(cumulative, (low + 1) * LANES, first):
-            low += 1
-        j, is_more = low, True
-        while is_more:
-            at, to = (j, r) if by_element else (r, j)
-            at, to, row = at * LANES, to * LANES, (j + 1) * LANES
-            if has_end and has_windows(code):
-                is_more = add_overlap(source, at, cumulative, row, begin, end, out, to)
-            elif only_end:
-                is_more = add_at(source, at, cumulative, row, end, end, out, to)
-            else:
-                is_more = add_above(source, at, cumulative, row, begin, end, out, to)
-                if has_end and code == MIDPOINT:
-                    is_more |= add_at(source, at, cumulative, row, end, end, out, to)
-            j += 1
+        low = _first_row(room.cumulative, first, low)
+        if has_end and has_windows(code):
+            add_means(room, r, low, begin, end)
+        elif only_end:
+            add_at(room, r, low, end, False, True)
+        else:
+            add_at(room, r, low, begin, True, True)
+            if has_end and code == MIDPOINT:
+                add_at(room, r, low, end, False, False)
 
 
 @inlined
-def _extreme(places, at, stride, size, mass, is_maximum):
-    """The first or the last element that has a mass, in a lane."""
-    j, step = (size - 1, -1) if is_maximum else (0, 1)
-    while mass[places[at + j * stride]] == 0:
-        j += step
-    return j
+def _read_mean(room, r, low, begin, end):
+    """The mean of the values in a window."""
+    cumulative, j = room.cumulative, low
+    left, right = splat(begin), splat(end)
+    total, none = splat(0.0), splat(0.0)
+    start = smaller(larger(load(cumulative, j * LANES), left), right)
+    is_more = True
+    while is_more:
+        stop = load(cumulative, (j + 1) * LANES)
+        is_more = has_any(stop < right)
+        stop = smaller(larger(stop, left), right)
+        share = stop - start
+        # Nothing of infinity is nothing.
+        sum_with = total + share * load(room.values, j * LANES)
+        total = select(share > none, sum_with, total)
+        start = stop
+        j += 1
+    store(total * splat(room.scale[r]), room.points, r * LANES)
 
 
 @inlined
-def _finish(job, reads, masses, graph, first, width, places, at, stride, room):
+def _read_at(room, r, low, place, is_above, is_first):
+    """The value at a place."""
+    cumulative, j, at = room.cumulative, low, splat(place)
+    found, start = splat(0.0), load(cumulative, low * LANES)
+    is_more = True
+    while is_more:
+        stop = load(cumulative, (j + 1) * LANES)
+        if is_above:
+            is_there, is_before = start <= at, stop <= at
+        else:
+            is_there, is_before = start < at, stop < at
+        # Later rows overwrite what earlier ones have found.
+        found = select(is_there, load(room.values, j * LANES), found)
+        is_more = has_any(is_before)
+        start = stop
+        j += 1
+    found = found * splat(room.scale[r])
+    if not is_first:
+        found = found + load(room.grads, r * LANES)
+    store(found, room.grads, r * LANES)
+    store(found, room.points, r * LANES)
+
+
+@inlined
+def _add_mean(room, r, low, begin, end):
+    """Its transpose: from the gradient of a point to those of the values."""
+    cumulative, values, j = room.cumulative, room.values, low
+    left, right, none = splat(begin), splat(end), splat(0.0)
+    grad = load(room.points, r * LANES) * splat(room.scale[r])
+    start = smaller(larger(load(cumulative, j * LANES), left), right)
+    is_more = True
+    while is_more:
+        stop = load(cumulative, (j + 1) * LANES)
+        is_more = has_any(stop < right)
+        stop = smaller(larger(stop, left), right)
+        share = stop - start
+        before = load(values, j * LANES)
+        sum_with = before + share * grad
+        store(select(share > none, sum_with, before), values, j * LANES)
+        start = stop
+        j += 1
+
+
+@inlined
+def _add_at(room, r, low, place, is_above, is_first):
+    cumulative, values, j, at = room.cumulative, room.values, low, splat(place)
+    grad = load(room.points, r * LANES) * splat(room.scale[r])
+    start, is_more = load(cumulative, low * LANES), True
+    while is_more:
+        stop = load(cumulative, (j + 1) * LANES)
+        if is_above:
+            is_there, is_more = (start <= at) & (at < stop), has_any(stop <= at)
+        else:
+            is_there, is_more = (start < at) & (at <= stop), has_any(stop < at)
+        before = load(values, j * LANES)
+        store(select(is_there, before + grad, before), values, j * LANES)
+        start = stop
+        j += 1
+
+
+# Kernels ##############################################################################
+
+
+@inlined
+def _finish(job, reads, masses, graph, first, width, room):
     """From sorted values to points."""
-    size, num_inner, values = masses.size, reads.num_inner, room.values
-    _accumulate(places, at, stride, size, width, masses, room)
-    fill_with_zeros(room.sums, 0, reads.num_reads * LANES)
-    _add_windows(reads, room, values, True, room.sums)
-    for r in range(num_inner):
-        set_scaled(room.scale[r], room.sums, r * LANES, room.sums, r * LANES)
-    for i in range(reads.num_reads - num_inner):
+    num_inner, num_reads, points = reads.num_inner, reads.num_reads, room.points
+    _add_windows(reads, room, _read_mean, _read_at)
+    for i in range(num_reads - num_inner):
         for lane in range(width):
-            j = _extreme(places, at + lane, stride, size, room.mass, i == 1)
-            room.sums[(num_inner + i) * LANES + lane] = values[j * LANES + lane]
-    to = (graph * job.num_slices + first) * reads.num_reads
-    write_points(room.sums, reads.num_reads, width, floats_at(job.out), to)
+            at = room.ends[i * LANES + lane] * LANES + lane
+            points[(num_inner + i) * LANES + lane] = room.values[at]
+    to = (graph * job.num_slices + first) * num_reads
+    write_points(points, num_reads, width, floats_at(job.out), to)
 
 
-@Kernel
-def weighted(pointer):
-    """The points of the graphs that are not too large, and their order if there is room
-    for it."""
+@inlined
+def _sort_with_places(job, masses, start, first, width, room):
+    base = start * job.num_slices + first
+    bits, size = bits_at(job.src), masses.size
+    pack_block(bits, base, job.num_slices, size, width, room.keys, room.line)
+    sort_rows(room.keys, size)
+    _unpack_keys(job, masses, base, width, room)
+
+
+@inlined
+def _sort_with_masses(job, masses, start, first, width, room):
+    """Where masses have single precision, and no order is wanted."""
+    bits, mass, pairs = bits_at(job.src), doubles_at(job.mass), room.pairs
+    for j in range(masses.size):
+        own, at = np.float32(mass[start + j]), (start + j) * job.num_slices + first
+        if width == LANES:
+            pack_pairs(bits, at, pairs, j * LANES, own)
+        else:
+            for lane in range(width):
+                room.line[lane] = bits[at + lane]
+            pack_pairs(room.line, 0, pairs, j * LANES, own)
+    sort_rows(pairs, masses.size)
+    _unpack_pairs(masses, width, room)
+
+
+@inlined
+def _sort_and_finish(pointer, sort):
+    """The points of the graphs that are not too large."""
     job = carray(pointer, 1, JOB)[0]
-    num_slices, ptr, mass = job.num_slices, longs_at(job.ptr), doubles_at(job.mass)
-    bits, reads = bits_at(job.src), _reads_of(job)
-    scratch = own_scratch(pointer, job)
-    room = _room(scratch, job.num_rows, job.num_reads)
-    places = _places(job, scratch)
+    ptr, reads = longs_at(job.ptr), _reads_of(job)
+    room = _room(own_scratch(pointer, job), job.num_rows, job.num_reads)
     item = next_item(pointer)
     while item < job.num_chunks * job.num_cuts:
-        part = part_of(item, job.num_sets, job.num_chunks, num_slices, job.num_cuts)
+        part = part_of(item, job.num_sets, job.num_chunks, job.num_slices, job.num_cuts)
         for graph in range(part.first_graph, part.last_graph):
             start = ptr[graph]
             size = ptr[graph + 1] - start
             if size > job.largest:
                 continue
-            masses = load_masses(mass, start, size, reads, room.mass)
+            masses = load_masses(doubles_at(job.mass), start, size, reads, room.mass)
             fill_windows(reads, masses, room.left, room.right, room.scale)
             for block in range(part.first_slice, part.last_slice, LANES):
                 first, width = lanes_of_block(block, part)
                 if size == 0:
                     row_of_zeros(job, graph, first, width)
                     continue
-                base = start * num_slices + first
-                pack_block(bits, base, num_slices, size, width, room.keys, room.line)
-                sort_rows(room.keys, size)
-                at, stride = (base, num_slices) if job.order != 0 else (0, LANES)
-                for j in range(size):
-                    row, to = j * LANES, at + j * stride
-                    unpack_row(
-                        room.keys, row, room.bits, row, places, to, width, room.line
-                    )
-                _finish(
-                    job, reads, masses, graph, first, width, places, at, stride, room
-                )
+                sort(job, masses, start, first, width, room)
+                _finish(job, reads, masses, graph, first, width, room)
         item = next_item(pointer)
+
+
+@Kernel
+def weighted(pointer):
+    _sort_and_finish(pointer, _sort_with_masses)
+
+
+@Kernel
+def weighted_and_order(pointer):
+    """Also the order, if there is room for it."""
+    _sort_and_finish(pointer, _sort_with_places)
 
 
 @Kernel
 def weighted_of_sorted(pointer):
     """From sorted keys ``[width, size]`` of a graph to its points."""
     job = carray(pointer, 1, JOB)[0]
-    num_slices, graph, reads = job.num_slices, job.graph, _reads_of(job)
-    scratch = own_scratch(pointer, job)
-    room = _room(scratch, job.num_rows, job.num_reads)
-    places = _places(job, scratch)
+    graph, reads = job.graph, _reads_of(job)
+    room = _room(own_scratch(pointer, job), job.num_rows, job.num_reads)
     start = longs_at(job.ptr)[graph]
     size = longs_at(job.ptr)[graph + 1] - start
     masses = load_masses(doubles_at(job.mass), start, size, reads, room.mass)
@@ -252,21 +412,13 @@ def weighted_of_sorted(pointer):
     for block in range(0, job.width, LANES):
         first, width = job.first_slice + block, min(LANES, job.width - block)
         keys = longs_at(job.keys + 8 * block * size)
-        base = start * num_slices + first
-        at, stride = (base, num_slices) if job.order != 0 else (0, LANES)
         for j in range(size):
-            for lane in range(width):
-                room.keys[lane] = keys[lane * size + j]
-            row, to = j * LANES, at + j * stride
-            unpack_row(room.keys, 0, room.bits, row, places, to, width, room.line)
-        _finish(job, reads, masses, graph, first, width, places, at, stride, room)
-
-
-@inlined
-def _places(job, scratch):
-    """The order, or room for that of a set."""
-    own = scratch + 12 * LANES * job.num_rows
-    return bits_at(job.order if job.order != 0 else own)
+            for lane in range(LANES):
+                # Lanes that are not there are those of the first one.
+                own = lane if lane < width else 0
+                room.keys[j * LANES + lane] = keys[own * size + j]
+        _unpack_keys(job, masses, start * job.num_slices + first, width, room)
+        _finish(job, reads, masses, graph, first, width, room)
 
 
 @Kernel
@@ -274,11 +426,9 @@ def weighted_adjoint(pointer):
     """From gradients of the points to those of the values."""
     job = carray(pointer, 1, JOB)[0]
     num_slices, ptr, mass = job.num_slices, longs_at(job.ptr), doubles_at(job.mass)
-    grad, out = floats_at(job.out), floats_at(job.grad_src)
     order, reads = bits_at(job.order), _reads_of(job)
-    scratch = own_scratch(pointer, job)
-    room = _room(scratch, job.num_rows, job.num_reads)
-    sums, grads, num_inner = doubles_at(scratch), room.sums, reads.num_inner
+    room = _room(own_scratch(pointer, job), job.num_rows, job.num_reads)
+    sums, grads, num_inner = room.values, room.points, reads.num_inner
     fill_with_zeros(grads, 0, reads.num_reads * LANES)  # lanes that are not there
     item = next_item(pointer)
     while item < job.num_chunks * job.num_cuts:
@@ -292,30 +442,17 @@ def weighted_adjoint(pointer):
             fill_windows(reads, masses, room.left, room.right, room.scale)
             for block in range(part.first_slice, part.last_slice, LANES):
                 first, width = lanes_of_block(block, part)
-                base = start * num_slices + first
-                read_gradients(job, item, graph, first, width, 0, room.points, 0)
-                for r in range(num_inner):
-                    row = r * LANES
-                    set_scaled(room.scale[r], room.points, row, grads, row)
-                _accumulate(order, base, num_slices, size, width, masses, room)
+                at = start * num_slices + first
+                read_gradients(job, item, graph, first, width, 0, grads, 0)
+                _read_order(order, at, num_slices, width, masses, room)
                 fill_with_zeros(sums, 0, size * LANES)
-                _add_windows(reads, room, grads, False, sums)
-                at = (graph * num_slices + first) * reads.num_reads + num_inner
+                _add_windows(reads, room, _add_mean, _add_at)
                 for i in range(reads.num_reads - num_inner):
                     for lane in range(width):
-                        to = base + lane
-                        j = _extreme(order, to, num_slices, size, room.mass, i == 1)
-                        own = grad[at + lane * reads.num_reads + i]
-                        sums[j * LANES + lane] += own
+                        to = room.ends[i * LANES + lane] * LANES + lane
+                        sums[to] += grads[(num_inner + i) * LANES + lane]
+                out = floats_at(job.grad_src)
                 scatter(
-                    sums,
-                    size,
-                    size,
-                    order,
-                    base,
-                    num_slices,
-                    width,
-                    room.values,
-                    out,
+                    sums, size, size, order, at, num_slices, width, room.placed, out
                 )
         item = next_item(pointer)

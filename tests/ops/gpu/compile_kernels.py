@@ -102,9 +102,6 @@ def kernels(some: bool) -> Iterator[tuple[str, object, dict, int]]:
     arguments = {"ptr": "*i64", "found": "*i64"}
     arguments |= {"num_bounds": "i32", "num_elements": "i32", "block": read.BLOCK}
     yield "read ptr", read.read_ptr_kernel, arguments, read.NUM_WARPS
-    arguments = {"index": "*i64", "found": "*i64", "num_elements": "i32"}
-    arguments |= {"log_smallest": 4, "num_classes": 8, "block": read.BLOCK}
-    yield "read index", read.read_index_kernel, arguments, read.NUM_WARPS
 
 
 def compile_kernel(kernel, arguments: dict, num_warps: int, target: GPUTarget):

@@ -5,12 +5,14 @@ import pytest
 import torch
 from counting import Counter
 
+from gswe_pyg import GSWEAggregation
+from gswe_pyg.aggr import gswe, segments
 from gswe_pyg.ops import backend, segment_quantile, segment_quantile_at
 from gswe_pyg.ops import torch_backend as reference
 from gswe_pyg.ops import triton_backend as kernels
 from gswe_pyg.ops.plan import Reads
 from gswe_pyg.ops.triton import sort
-from gswe_pyg.ops.triton.read import read_index, read_ptr
+from gswe_pyg.ops.triton.read import read_ptr
 
 SIZES = [0, 5, 1, 16, 0, 17, 3, 0]
 READS = [
@@ -205,20 +207,6 @@ def test_read_ptr(sizes, largest):
     assert not read_ptr(ptr, sum(sizes) + 1).is_valid
 
 
-@pytest.mark.parametrize("largest", [1, 16, 17, 32, 300, 2048, 2049])
-def test_read_index(largest):
-    sizes = torch.tensor([0, 3, largest, 0, 1])
-    found = read_index(torch.arange(5).repeat_interleave(sizes))
-    assert found[:3] == (0, 4, True)
-    classes = [size for size in sort.CLASSES if size >= largest]
-    assert found.max_num_elements == (classes[0] if classes else None)
-
-
-def test_read_unsorted_and_negative_index():
-    assert read_index(torch.tensor([0, 3, 2])) == (0, 3, False, None)
-    assert read_index(torch.tensor([-2, 0])).smallest == -2
-
-
 @pytest.mark.parametrize("with_bound", [False, True])
 @pytest.mark.parametrize("largest", [16, 2048])
 def test_one_synchronisation_or_none(largest, with_bound):
@@ -241,9 +229,38 @@ def test_one_synchronisation_or_none(largest, with_bound):
     assert len(counter.launches) <= 12
 
 
+@pytest.mark.parametrize("options", [{}, {"heads": 2}], ids=str)
+@pytest.mark.parametrize("is_sorted", [True, False])
+@pytest.mark.parametrize("with_bound", [False, True])
+def test_readout_takes_one_synchronisation_or_none(
+    with_bound, is_sorted, options, monkeypatch
+):
+    monkeypatch.setattr(segments, "is_on_host", lambda x: False)
+    monkeypatch.setattr(gswe, "is_on_host", lambda x: False)
+    index = torch.tensor([0, 0, 0, 2, 2, 4] if is_sorted else [4, 0, 2, 0, 2, 0])
+    x = torch.arange(12.0).view(6, 2).requires_grad_()
+    readout = GSWEAggregation(2, 2, 3, **options)
+    bounds = {"dim_size": 5, "max_num_elements": 3} if with_bound else {}
+
+    def step():
+        out = readout(x, index, **bounds)
+        return out, *torch.autograd.grad(out, x, torch.ones_like(out))
+
+    with backend("triton"):
+        step()  # the tables are made
+        with Counter() as counter:
+            found = step()
+    expected = 0 if with_bound else 1 if is_sorted else 2
+    assert len(counter.synchronisations) == expected, counter
+    with backend("torch"):
+        for own, other in zip(found, step(), strict=True):
+            close(own, other)
+
+
 @pytest.mark.parametrize("reads", [{}, {"levels": (0.2, 0.7)}])
 @pytest.mark.parametrize("bound", [None, 20])
-def test_weights_take_one_synchronisation_or_none(bound, reads):
+def test_weights_take_one_synchronisation_or_none(bound, reads, monkeypatch):
+    monkeypatch.setattr(reference, "_is_on_host", lambda keys: False)
     src, ptr = batch([9, 0, 17, 12])
     src, weight = src.nan_to_num(), torch.arange(1.0, 39)
 
