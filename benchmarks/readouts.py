@@ -102,7 +102,7 @@ def _gswe(interpolation: str, colour: str | None, line: str, size: bool) -> Read
     )
 
 
-def _heads(heads: int, colour: str, size: bool) -> Readout:
+def _heads(heads: int, colour: str) -> Readout:
     def build(shape: Shape) -> GSWEAggregation:
         return GSWEAggregation(
             shape.channels,
@@ -111,13 +111,10 @@ def _heads(heads: int, colour: str, size: bool) -> Readout:
             heads=heads,
             extremes=shape.extremes,
             reference=None,
-            encode_size=size,
         )
 
-    plural = "head" if heads == 1 else "heads"
-    label = f"GSWE, {heads} {plural}{', size' if size else ''}"
-    line = "--" if size else "-"
-    return Readout(build, label, colour, line, least_points=heads, has_extremes=True)
+    label = f"GSWE, {heads} head{'s' if heads > 1 else ''}"
+    return Readout(build, label, colour, least_points=heads, has_extremes=True)
 
 
 def _deep_sets(shape: Shape) -> DeepSetsAggregation:
@@ -214,12 +211,10 @@ READOUTS: Registry = Registry(
     gswe_linear_size=_gswe("linear", SKY, "--", size=True),
     gswe_barycentric=_gswe("barycentric", SKY, "-.", size=False),
     gswe_barycentric_size=_gswe("barycentric", SKY, ":", size=True),
-    gswe_heads1=_heads(1, BLUE, size=False),
-    gswe_heads1_size=_heads(1, BLUE, size=True),
-    gswe_heads2=_heads(2, SKY, size=False),
-    gswe_heads4=_heads(4, VERMILION, size=False),
-    gswe_heads4_size=_heads(4, VERMILION, size=True),
-    gswe_heads8=_heads(8, PINK, size=False),
+    gswe_heads1=_heads(1, BLUE),
+    gswe_heads2=_heads(2, SKY),
+    gswe_heads4=_heads(4, VERMILION),
+    gswe_heads8=_heads(8, PINK),
     repset=Readout(
         lambda shape: RepSet(shape.channels, shape.references, shape.points),
         "RepSet",

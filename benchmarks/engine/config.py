@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import Any, get_type_hints
 
 from benchmarks.engine.arguments import (
     UsageError,
@@ -17,9 +17,6 @@ from benchmarks.engine.arguments import (
     split,
 )
 from benchmarks.engine.records import identifier
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 HERE = Path(__file__).resolve().parents[1]
 EXPERIMENTS = HERE / "experiments"
@@ -65,17 +62,6 @@ def added(default: Any) -> Any:
     """A field of settings that older records lack: they had what is its default, which
     is not written down, so that their runs keep their names."""
     return dataclasses.field(default=default, metadata={"added": True})
-
-
-def fill_added(table: "pd.DataFrame", run_type: type[RunSettings]) -> "pd.DataFrame":
-    """A frame of records with the settings that were not written down."""
-    defaults = {
-        field.name: field.default
-        for field in dataclasses.fields(run_type)
-        if field.metadata.get("added") and field.default is not None
-    }
-    missing = {name: default for name, default in defaults.items() if name not in table}
-    return table.assign(**missing).fillna(defaults)
 
 
 def check_positive(settings: object, *names: str) -> None:

@@ -2,11 +2,14 @@
 
 from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from benchmarks.engine.arguments import UsageError
 from benchmarks.engine.records import Record
-from benchmarks.engine.tables import Difference, markdown
+from benchmarks.engine.tables import markdown
+
+if TYPE_CHECKING:
+    from benchmarks.engine.statistics import Difference
 
 #: How to read a table of claims.
 LEGEND = (
@@ -25,7 +28,7 @@ class Claim(NamedTuple):
 
     text: str
     data: str
-    effect: Difference | None
+    effect: "Difference | None"
     margin: float = 0.0
 
 

@@ -91,15 +91,16 @@ def without_nan(metrics: Record) -> Record:
     }
 
 
-def frame(records: Iterable[Record]) -> "pd.DataFrame":
-    """A row per record: its settings and metrics as columns, and its own fields.
-
-    A metric that was no number is NaN.
-    """
+def frame(records: Iterable[Record], run_type: type) -> "pd.DataFrame":
+    """A row per record: its settings (those that were added later have their defaults)
+    and metrics as columns, and its own fields. A metric that was no number is NaN."""
     import pandas as pd
 
+    fields = run_type.__dataclass_fields__.values()
+    defaults = {field.name: field.default for field in fields}
     rows = [
         {
+            **defaults,
             **record["config"],
             **{k: math.nan if v is None else v for k, v in record["metrics"].items()},
             **{k: record.get(k) for k in ("parameters", "cpu_seconds", "commit")},

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from benchmarks.engine.config import RunSettings, fill_added
+from benchmarks.engine.config import RunSettings
 from benchmarks.engine.pages import commits
 from benchmarks.engine.records import Record, frame
 from benchmarks.engine.tables import markdown, mean_and_deviation
@@ -18,9 +18,9 @@ def trials(
     tried = [r for r in records if r["config"]["evaluate"] == "validation"]
     if not tried:
         return ""
-    table = fill_added(frame(tried), run_type)
+    table = frame(tried, run_type)
     fields = [f for f in run_type.__dataclass_fields__ if f not in NOT_TRIED]
-    table[fields] = table.reindex(columns=fields).astype(object)
+    table[fields] = table[fields].astype(object)
     by_readout = table["dataset"].nunique() == 1
     columns = "readout" if by_readout else "dataset"
     fields = [name for name in fields if name != columns]

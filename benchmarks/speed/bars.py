@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import pairwise, product
 from statistics import geometric_mean as mean
 from typing import NamedTuple
 
@@ -13,22 +13,20 @@ from benchmarks.speed.timing import MODES
 
 
 class Bar(NamedTuple):
-    """``over`` in multiples of ``under``, over the cases of a part."""
+    """``over`` in multiples of ``under`` (or as it is), over the cases of a part (or
+    in one of them), and what is demanded of it forward and in training."""
 
     part: str
     over: str
-    #: ``None`` where the value itself is judged.
     under: str | None
     how: Callable[[pd.Series], float]
     sense: str
-    #: ``None`` where nothing is demanded.
     forward: float | None
     training: float | None
-    #: Only this one.
     case: str | None = None
 
 
-OURS = "segment_quantile"
+OURS, EXTREMES = "segment_quantile", "gswe_identity_extremes"
 
 BARS = (
     Bar("shapes", "quantile", OURS, mean, ">=", 35, 14),
@@ -38,9 +36,7 @@ BARS = (
     Bar("shapes", OURS, "numpy_sort", mean, "<=", 1.1, 2.5),
     Bar("shapes", "gswe_heads1", "sort", max, "<=", 1, 1),
     Bar("shapes", "gswe_identity_heads1", "gswe_identity", max, "<=", 1.25, 1.25),
-    Bar(
-        "shapes", "gswe_identity_extremes", "gswe_identity_heads1", max, "<=", 1.1, 1.1
-    ),
+    Bar("shapes", EXTREMES, "gswe_identity_heads1", max, "<=", 1.1, 1.1),
     Bar("shapes", "segment_quantile_weights", OURS, max, "<=", 2, 2),
     Bar("shapes", "segment_quantile_torch", "padded", max, "<=", 1, 1),
     Bar("steps", OURS, None, max, "<=", None, 1.15, "nodes: 400 to 1600"),
@@ -54,39 +50,39 @@ BARS = (
 )
 
 
-def ratios(frame: pd.DataFrame, mode: str, bar: Bar) -> pd.Series:
-    """For each case of the bar's part; empty where it is not measured."""
+def _measured(frame: pd.DataFrame, mode: str, bar: Bar) -> float:
+    """NaN without records."""
     chosen = frame[(frame["part"] == bar.part) & (frame["mode"] == mode)]
     if bar.case is not None:
         chosen = chosen[chosen["case"] == bar.case]
-    seconds = chosen.pivot(index="contender", columns="case", values="value")
-    over, under = seconds.reindex([bar.over]), seconds.reindex([bar.under])
-    return (over.iloc[0] / (under.iloc[0] if bar.under else 1.0)).dropna()
+    values = chosen.pivot(index="contender", columns="case", values="value")
+    over, under = values.reindex([bar.over]), values.reindex([bar.under])
+    ratios = (over.iloc[0] / (under.iloc[0] if bar.under else 1.0)).dropna()
+    return bar.how(ratios) if len(ratios) else math.nan
 
 
 def verdicts(frame: pd.DataFrame, labels: dict[str, str]) -> pd.DataFrame:
     """A row for each bar and mode: the demand, what came out, and if it is met."""
     rows = []
-    for bar in BARS:
-        for mode, limit in zip(MODES, (bar.forward, bar.training), strict=True):
-            if limit is None:
-                continue
-            found = ratios(frame, mode, bar)
-            value = bar.how(found) if len(found) else math.nan
-            is_met = value >= limit if bar.sense == ">=" else value <= limit
-            reached = "yes" if is_met else "**no**"
-            names = [labels[name] for name in (bar.over, bar.under) if name]
-            rows.append(
-                {
-                    "part": bar.part if bar.case is None else f"{bar.part}, {bar.case}",
-                    "bar": " / ".join(names),
-                    "of the cases": "mean" if bar.how is mean else "worst",
-                    "mode": mode,
-                    "demanded": f"{bar.sense} {limit:.3g}",
-                    "measured": "-" if math.isnan(value) else f"{value:.3g}",
-                    "reached": "not measured" if math.isnan(value) else reached,
-                }
-            )
+    for bar, (i, mode) in product(BARS, enumerate(MODES)):
+        limit = (bar.forward, bar.training)[i]
+        if limit is None:
+            continue
+        value = _measured(frame, mode, bar)
+        is_met = value >= limit if bar.sense == ">=" else value <= limit
+        reached = "yes" if is_met else "**no**"
+        names = [labels[name] for name in (bar.over, bar.under) if name]
+        rows.append(
+            {
+                "part": bar.part if bar.case is None else f"{bar.part}, {bar.case}",
+                "bar": " / ".join(names),
+                "of the cases": "mean" if bar.how is mean else "worst",
+                "mode": mode,
+                "demanded": f"{bar.sense} {limit:.3g}",
+                "measured": "-" if math.isnan(value) else f"{value:.3g}",
+                "reached": "not measured" if math.isnan(value) else reached,
+            }
+        )
     return pd.DataFrame(rows)
 
 
@@ -95,8 +91,7 @@ def steps(frame: pd.DataFrame) -> pd.DataFrame:
     the sort's own work. From end to end, what a call costs at least would hide it."""
     chosen = frame[frame["part"] == "growth"]
     seconds = chosen.pivot(index="case", columns=["contender", "mode"], values="value")
-    shapes = {str(shape) for series in GROWTH.values() for shape in series}
-    seconds = seconds.reindex(sorted(shapes))
+    seconds = seconds.reindex({str(s): s for series in GROWTH.values() for s in series})
     rows = []
     for axis, shapes in GROWTH.items():
         for before, after in pairwise(shapes):

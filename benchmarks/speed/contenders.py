@@ -1,13 +1,15 @@
 """What is timed: this package, its peers, and the floor below all of them.
 
-A contender is one entry of :obj:`CONTENDERS`. ``build(shape)`` makes the readout once,
-as a model makes its modules once; calling it on a batch is what is timed.
+A contender is one entry of :obj:`CONTENDERS`. ``build(channels, points)`` makes the
+readout once, as a model makes its modules once; :func:`prepare` makes the call to be
+timed from it and a batch.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import pairwise
+from math import prod
 from typing import Any
 
 import torch
@@ -16,11 +18,14 @@ from torch.nn import Module
 from torch_geometric.nn import aggr, global_mean_pool
 from torch_geometric.utils import to_dense_batch
 
-import gswe_pyg.aggr
 from benchmarks.speed.shapes import Batch, Shape
+from gswe_pyg import GSWEAggregation
+from gswe_pyg.aggr import QuantileAggregation
 from gswe_pyg.ops import backend, segment_quantile
 
+#: Of a batch; aggregations are called by PyG's signature instead.
 Readout = Callable[[Batch], Any]
+Call = Callable[[], object]
 
 #: No contender gets more memory than this.
 MAX_BYTES = 8 << 30
@@ -29,98 +34,82 @@ MAX_BYTES = 8 << 30
 @dataclass(frozen=True)
 class Contender:
     label: str
-    #: ``"operator"``, ``"readout"``, ``"other"`` or ``"floor"``: what a floor makes of
-    #: a batch is itself the call to be timed.
+    #: ``"operator"``, ``"readout"``, ``"other"``, ``"floor"`` (what it makes of a batch
+    #: is itself the call to be timed) or ``"network"`` (only inside of one).
     group: str
-    build: Callable[[Shape], Readout]
+    build: Callable[[int, int], aggr.Aggregation | Readout]
+    #: About what a batch takes, where it pads.
+    num_bytes: Callable[[Shape], int] = lambda shape: 0
     #: The package that it comes from, where that is an extra.
     requires: str | None = None
-    #: A lower bound on the bytes that a batch takes, where it pads.
-    num_bytes: Callable[[Batch, Shape], int] = lambda batch, shape: 0
+    weighted: bool = False
 
-    def obstacle(self, batch: Batch, shape: Shape) -> str | None:
-        """Why it cannot be measured on a batch of this shape."""
+    def obstacle(self, shape: Shape) -> str | None:
+        """Why it cannot be measured on a shape."""
         if self.requires is not None and find_spec(self.requires) is None:
             return "not installed"
-        num_bytes = self.num_bytes(batch, shape)
+        num_bytes = self.num_bytes(shape)
         return f"needs {num_bytes >> 30} GB" if num_bytes > MAX_BYTES else None
 
 
-class Called(Module):
-    """A readout as a model calls it: by the index that PyG's loaders give."""
+def _operator(label: str, name: str | None = None, weighted: bool = False) -> Contender:
+    def build(channels: int, points: int) -> Readout:
+        def run(batch: Batch) -> Tensor:
+            weight = batch.weight if weighted else None
+            return segment_quantile(batch.x, batch.ptr, points, weight=weight)
 
-    def __init__(self, aggregation: aggr.Aggregation, weighted: bool = False) -> None:
-        super().__init__()
-        self.aggregation, self.weighted = aggregation, weighted
+        return run if name is None else backend(name)(run)
 
-    def forward(self, batch: Batch) -> Tensor:
-        weight = {"weight": batch.weight} if self.weighted else {}
-        return self.aggregation(
-            batch.x, batch.index, dim_size=batch.num_graphs, **weight
-        )
-
-
-def midpoints(num_points: int) -> list[float]:
-    return [(m + 0.5) / num_points for m in range(num_points)]
-
-
-def _operator(shape: Shape, weighted: bool = False) -> Readout:
-    def run(batch: Batch) -> Tensor:
-        weight = batch.weight if weighted else None
-        return segment_quantile(batch.x, batch.ptr, shape.points, weight=weight)
-
-    return run
-
-
-def _on_torch(shape: Shape) -> Readout:
-    def run(batch: Batch) -> Tensor:
-        with backend("torch"):
-            return segment_quantile(batch.x, batch.ptr, shape.points)
-
-    return run
+    return Contender(f"segment_quantile{label}", "operator", build)
 
 
 def _gswe(label: str, weighted: bool = False, **options: Any) -> Contender:
-    def build(shape: Shape) -> Readout:
-        size = {"num_slices": shape.slices, "num_points": shape.points}
-        readout = gswe_pyg.GSWEAggregation(shape.slices, **size, **options)
-        return Called(readout, weighted)
+    def build(channels: int, points: int) -> aggr.Aggregation:
+        return GSWEAggregation(channels, num_points=points, **options)
 
-    return Contender(f"GSWE, {label}", "readout", build)
+    return Contender(f"GSWE, {label}", "readout", build, weighted=weighted)
 
 
-def _mean(shape: Shape) -> Readout:
-    return lambda batch: global_mean_pool(batch.x, batch.index, batch.num_graphs)
+def _projected(channels: int, points: int) -> GSWEAggregation:
+    return GSWEAggregation(channels, num_points=points, out_channels=channels)
 
 
-def _padded(shape: Shape) -> Readout:
+def _quantile(kind: type[aggr.Aggregation]) -> Callable[[int, int], aggr.Aggregation]:
+    return lambda channels, p: kind([(m + 0.5) / p for m in range(p)])
+
+
+def _mean(batch: Batch) -> Tensor:
+    return global_mean_pool(batch.x, batch.index, batch.num_graphs)
+
+
+def _padded(channels: int, points: int) -> Readout:
     """The same operator as one would write it in a few lines of PyTorch."""
 
-    def readout(batch: Batch) -> Tensor:
+    def run(batch: Batch) -> Tensor:
         sizes = batch.ptr.diff()[:, None]
         dense, _ = to_dense_batch(
             batch.x, batch.index, fill_value=torch.inf, batch_size=batch.num_graphs
         )
         values = dense.transpose(1, 2).contiguous().sort(dim=-1).values
-        ranks = torch.arange(shape.points, device=batch.x.device) + 0.5
-        position = (ranks * sizes / shape.points - 0.5).clamp(min=0)
-        position = position.minimum(sizes - 1)[:, None].expand(-1, shape.slices, -1)
+        ranks = torch.arange(points, device=batch.x.device) + 0.5
+        position = (ranks * sizes / points - 0.5).clamp(min=0)
+        position = position.minimum(sizes - 1)[:, None].expand(-1, channels, -1)
         lower = position.floor().long()
         upper = position.ceil().long()
         return values.gather(2, lower).lerp(values.gather(2, upper), position - lower)
 
-    return readout
+    return run
 
 
 class _FSW(Module):
     """As many frequencies as we have points. It slices, too: a small product more."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, channels: int, points: int) -> None:
         super().__init__()
         from fswlib import FSWEmbedding
 
-        sizes = {"num_slices": shape.slices, "num_frequencies": shape.points}
-        self.embedding = FSWEmbedding(shape.slices, **sizes)
+        sizes = {"num_slices": channels, "num_frequencies": points}
+        self.embedding = FSWEmbedding(channels, **sizes)
 
     def forward(self, batch: Batch) -> Tensor:
         # Its sparse mode does not take slices times frequencies (0.9.9): padding, with
@@ -129,104 +118,107 @@ class _FSW(Module):
         return self.embedding(x, mask.float())
 
 
-def _numpy_sort(batch: Batch) -> Callable[[], object]:
-    columns = batch.columns()
+def _numpy_sort(batch: Batch) -> Call:
+    values = batch.x.numpy()
+    columns = [values[i:j].T.copy() for i, j in pairwise(batch.ptr.tolist())]
     return lambda: [column.sort(axis=-1) for column in columns]
 
 
-def _copy(batch: Batch) -> Callable[[], object]:
+def _copy(batch: Batch) -> Call:
     target = batch.x.clone()  # pages that exist
     return lambda: target.copy_(batch.x)
 
 
+_PYG_QUANTILE = _quantile(aggr.QuantileAggregation)
+_IDENTITY, _EXTREMES = {"slicer": "identity"}, {"heads": 1, "extremes": True}
+
 CONTENDERS = {
-    "segment_quantile": Contender("segment_quantile", "operator", _operator),
-    "segment_quantile_weights": Contender(
-        "segment_quantile, weights", "operator", lambda shape: _operator(shape, True)
-    ),
-    "segment_quantile_torch": Contender(
-        "segment_quantile, 'torch' backend", "operator", _on_torch
-    ),
-    "gswe_identity": _gswe("identity, raw", slicer="identity"),
-    "gswe_identity_heads1": _gswe("identity, 1 head", slicer="identity", heads=1),
+    "segment_quantile": _operator(""),
+    "segment_quantile_weights": _operator(", weights", weighted=True),
+    "segment_quantile_torch": _operator(", 'torch' backend", "torch"),
+    "gswe_identity": _gswe("identity, raw", **_IDENTITY),
+    "gswe_identity_heads1": _gswe("identity, 1 head", **_IDENTITY, heads=1),
     "gswe_identity_extremes": _gswe(
-        "identity, 1 head, extremes", slicer="identity", heads=1, extremes=True
+        "identity, 1 head, extremes", **_IDENTITY, **_EXTREMES
     ),
     "gswe_linear": _gswe("linear, raw"),
     "gswe_weights": _gswe("linear, raw, weights", weighted=True),
     "gswe_heads1": _gswe("linear, 1 head", heads=1),
     "gswe_heads4": _gswe("linear, 4 heads", heads=4),
-    "gswe_extremes": _gswe("linear, 1 head, extremes", heads=1, extremes=True),
+    "gswe_extremes": _gswe("linear, 1 head, extremes", **_EXTREMES),
     "fast_quantile": Contender(
-        "gswe_pyg QuantileAggregation",
-        "readout",
-        lambda shape: Called(
-            gswe_pyg.aggr.QuantileAggregation(midpoints(shape.points))
-        ),
+        "gswe_pyg QuantileAggregation", "readout", _quantile(QuantileAggregation)
     ),
+    # Values, their copy, the sorted ones and the permutation.
     "padded": Contender(
-        "padded torch.sort",
-        "other",
-        _padded,
-        # Values, their copy, the sorted ones and the permutation.
-        num_bytes=lambda batch, shape: 20 * batch.num_padded,
+        "padded torch.sort", "other", _padded, lambda shape: 20 * prod(shape.padded)
     ),
-    "quantile": Contender(
-        "PyG QuantileAggregation",
-        "other",
-        lambda shape: Called(aggr.QuantileAggregation(midpoints(shape.points))),
-    ),
+    "quantile": Contender("PyG QuantileAggregation", "other", _PYG_QUANTILE),
     "sort": Contender(
         "PyG SortAggregation",
         "other",
-        lambda shape: Called(aggr.SortAggregation(k=shape.points)),
-        num_bytes=lambda batch, shape: 8 * batch.num_padded,
+        lambda channels, points: aggr.SortAggregation(k=points),
+        lambda shape: 8 * prod(shape.padded),
     ),
+    # The weights of one layer of attention.
     "transformer": Contender(
         "PyG SetTransformerAggregation",
         "other",
-        lambda shape: Called(aggr.SetTransformerAggregation(shape.slices, heads=4)),
-        # The weights of one layer of attention.
-        num_bytes=lambda batch, shape: 16 * batch.num_graphs * batch.max_nodes**2,
+        lambda channels, points: aggr.SetTransformerAggregation(channels, heads=4),
+        lambda shape: 16 * shape.padded[0] * shape.padded[1] ** 2,
     ),
-    "mean": Contender("PyG mean", "other", _mean),
+    "mean": Contender("PyG mean", "other", lambda *sizes: _mean),
     "fsw": Contender(
         "fswlib FSWEmbedding",
         "other",
         _FSW,
+        lambda shape: 20 * prod(shape.padded) * shape.points,
         requires="fswlib",
-        num_bytes=lambda batch, shape: 20 * batch.num_padded * shape.points,
     ),
     "numpy_sort": Contender(
-        "floor: numpy.sort, one thread", "floor", lambda shape: _numpy_sort
+        "floor: numpy.sort, one thread", "floor", lambda *sizes: _numpy_sort
     ),
-    "copy": Contender("floor: memory copy", "floor", lambda shape: _copy),
+    "copy": Contender("floor: memory copy", "floor", lambda *sizes: _copy),
+    "gswe_projected": Contender("GSWE, linear, projected", "network", _projected),
+    "max": Contender("PyG max", "network", lambda *sizes: aggr.MaxAggregation()),
+    "mean_and_gswe": Contender(
+        "mean and GSWE, projected",
+        "network",
+        lambda *sizes: aggr.MultiAggregation(["mean", _projected(*sizes)]),
+    ),
+    "quantile_projected": Contender(
+        "PyG QuantileAggregation, projected", "network", _PYG_QUANTILE
+    ),
 }
 
 
-def prepare(
-    contender: Contender, readout: Readout, batch: Batch, train: bool
-) -> Callable[[], object]:
-    """The call to be timed."""
+def prepare(contender: Contender, readout: Any, batch: Batch, train: bool) -> Call:
+    """The call of a readout: by the index that PyG's loaders give, as a model does."""
     if contender.group == "floor":
         return readout(batch)
-    if train:
-        return lambda: gradients(readout, batch)
-    return torch.no_grad()(lambda: readout(batch))
+    weight = {"weight": batch.weight} if contender.weighted else {}
+
+    def run(x: Tensor) -> Tensor:
+        if isinstance(readout, aggr.Aggregation):
+            return readout(x, batch.index, dim_size=batch.num_graphs, **weight)
+        return readout(batch._replace(x=x))
+
+    return forward_or_step(run, batch.x, readout, train)
 
 
-def gradients(readout: Readout, batch: Batch) -> tuple[Tensor, ...]:
-    """From a fixed cotangent to the slices, and to the parameters if there are any."""
-    x = batch.x.detach().requires_grad_()
-    out = readout(replace(batch, x=x))
-    parameters = []
-    if isinstance(readout, Module):
-        parameters = [p for p in readout.parameters() if p.requires_grad]
-    cotangent = _cotangent(out.shape, out.device)
-    return torch.autograd.grad(out, [x, *parameters], cotangent)
+def forward_or_step(
+    run: Callable[[Tensor], Tensor], x: Tensor, module: object, train: bool
+) -> Call:
+    """A forward pass, or one with the gradients of the input and of the parameters, as
+    if that of the output were the output."""
+    if not train:
+        return torch.no_grad()(lambda: run(x))
+    parameters = list(module.parameters()) if isinstance(module, Module) else []
+    wanted = [parameter for parameter in parameters if parameter.requires_grad]
 
+    def step() -> tuple[Tensor, ...]:
+        leaf = x.detach().requires_grad_()
+        out = run(leaf)
+        return torch.autograd.grad(out, [leaf, *wanted], out.detach())
 
-@lru_cache(maxsize=64)
-def _cotangent(shape: torch.Size, device: torch.device) -> Tensor:
-    generator = torch.Generator().manual_seed(0)
-    return torch.randn(shape, generator=generator).to(device)
+    return step

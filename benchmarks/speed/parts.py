@@ -4,53 +4,40 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.speed import documents, gin, neighbourhoods, sets
+from benchmarks.speed import networks, sets
 from benchmarks.speed.contenders import CONTENDERS
 from benchmarks.speed.memory import peak_memory
 from benchmarks.speed.shapes import GROWTH, SIX, SKEWED, SMALL, Shape
 from benchmarks.speed.timing import Record, time_shape
 
 LABELS = {name: contender.label for name, contender in CONTENDERS.items()} | {
-    "gswe_projected": "GSWE, linear, projected",
-    "max": "PyG max",
-    "mean_and_gswe": "mean and GSWE, projected",
-    "quantile_projected": "PyG QuantileAggregation, projected",
     "bucketed": "bucketed, not padded",
     "padded_batches": "shuffled and padded",
 }
-
-#: What a quick run measures.
-QUICK = ("shapes", "small")
 
 OURS, ALL = ("operator", "readout"), ("operator", "readout", "other", "floor")
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What a run was asked for."""
+    """Where a run takes place."""
 
-    seed: int = 0
     device: str = "cpu"
-    quick: bool = False
     data: Path = Path("data")
 
     def names(self, *groups: str) -> list[str]:
-        """Contenders. Extra packages take most of the time, and numpy has no device."""
-        is_full = self.device == "cpu" and not self.quick
+        """Contenders; numpy and extra packages know no device."""
         names = [name for name, c in CONTENDERS.items() if c.group in groups]
-        names = [name for name in names if is_full or not CONTENDERS[name].requires]
-        return [n for n in names if self.device == "cpu" or n != "numpy_sort"]
-
-    def rounds(self, full: int) -> int:
-        return max(2, full // 12) if self.quick else full
+        if self.device == "cpu":
+            return names
+        return [n for n in names if n != "numpy_sort" and not CONTENDERS[n].requires]
 
     def time(
         self, shapes: Iterable[Shape], names: list[str], rounds: int, budget: float
     ) -> Iterator[Record]:
         """The budget is for each contender, shape and mode, in seconds."""
-        rounds, budget = self.rounds(rounds), budget / (8 if self.quick else 1)
         for shape in shapes:
-            yield from time_shape(shape, names, rounds, budget, self.seed, self.device)
+            yield from time_shape(shape, names, rounds, budget, self.device)
 
 
 def _without_slow(setting: Setting) -> Iterator[Record]:
@@ -68,7 +55,7 @@ def _memory(setting: Setting) -> Iterator[Record]:
     ours = ["segment_quantile", "gswe_linear", "gswe_heads1", "fast_quantile"]
     for shape in (SKEWED, SIX[4]):
         for name in [*ours, *setting.names("other")]:
-            yield peak_memory(shape, name, setting.seed)
+            yield peak_memory(shape, name)
 
 
 @dataclass(frozen=True)
@@ -128,26 +115,26 @@ PARTS = {
         "A GIN on ogbg-molhiv",
         "A step of training of five layers. The networks take turns step by step, and "
         "collating is not timed.",
-        lambda s: gin.measure(s.data / "ogb", s.rounds(30), s.seed),
+        lambda s: networks.gin(s.data / "ogb"),
         baseline="mean",
     ),
     "neighbourhoods": Part(
         "Neighbourhoods",
         "`SAGEConv(32, 32)` on one graph of 100,000 nodes and 500,000 edges: tiny "
         "sets, most of them smaller than a reference of four points.",
-        lambda s: neighbourhoods.measure(s.rounds(5), s.seed),
+        lambda s: networks.neighbourhoods(),
         baseline="mean",
     ),
     "documents": Part(
         "An epoch on documents",
         "The paper's network on amazon with 64 points.",
-        lambda s: documents.measure(s.data / "text", s.rounds(24), s.seed),
+        lambda s: networks.documents(s.data / "text"),
         baseline="padded_batches",
     ),
     "sets": Part(
         "Sets to vectors",
         "`gswe_pyg.sets.SetEmbedder`, which trains nothing.",
-        lambda s: sets.measure(s.data, s.quick, s.seed),
+        lambda s: sets.measure(s.data),
         baseline=None,
         render=sets.render,
     ),

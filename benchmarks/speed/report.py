@@ -6,17 +6,20 @@ from statistics import geometric_mean
 from typing import Any
 
 import pandas as pd
+from matplotlib.figure import Figure
 
-from benchmarks.engine.tables import markdown
-from benchmarks.speed import bars, figures
+from benchmarks.engine.tables import markdown, save
+from benchmarks.speed import bars
 from benchmarks.speed.parts import LABELS, PARTS
 from benchmarks.speed.timing import MODES
 
 Results = dict[str, Any]
 
+TITLES = dict(zip(MODES, ("Forward", "Forward and backward"), strict=True))
+
 
 def refresh(results: Path) -> None:
-    """Writes the page beside each file of results that there is, and its figures."""
+    """Writes the page beside each file of results that there is, and its figure."""
     for path in sorted(results.glob("speed*.json")):
         page = path.with_suffix(".md")
         page.write_text(render(json.loads(path.read_text()), path) + "\n")
@@ -25,17 +28,14 @@ def refresh(results: Path) -> None:
 
 def cost_line(path: Path) -> str:
     """For the project's README: a step of training beside that with mean pooling."""
-    records = json.loads(path.read_text())["gin"]["records"]
-    seconds = {(r["contender"], r["case"]): r.get("seconds") for r in records}
-    times = [
-        seconds["gswe_extremes", case] / mean
-        for (contender, case), mean in seconds.items()
-        if contender == "mean" and mean
-    ]
+    records = frame(json.loads(path.read_text()))
+    chosen = records[records["part"] == "gin"]
+    seconds = chosen.pivot(index="contender", columns="case", values="value")
+    times = seconds.loc["gswe_extremes"] / seconds.loc["mean"]
     return (
         f"**Cost**: a training step of a five-layer GIN on ogbg-molhiv takes "
-        f"{min(times):.2f} to {max(times):.2f}\ntimes as long as with mean pooling, on "
-        f"two CPU cores ([speed](benchmarks/results/speed.md))."
+        f"{times.min():.2f} to {times.max():.2f}\ntimes as long as with mean pooling, "
+        f"on two CPU cores ([speed](benchmarks/results/speed.md))."
     )
 
 
@@ -55,7 +55,7 @@ def frame(results: Results) -> pd.DataFrame:
 
 
 def render(results: Results, path: Path) -> str:
-    """The whole page as Markdown; figures go beside the file of results."""
+    """The whole page as Markdown; the figure goes beside the file of results."""
     records = frame(results)
     sections = [
         "# Speed and memory",
@@ -69,22 +69,17 @@ def render(results: Results, path: Path) -> str:
         markdown(_origin(results)),
     ]
     for name, part in PARTS.items():
-        chosen = records[records["part"] == name]
-        if chosen.empty:
+        if name not in results:
             continue
         sections.append(f"## {part.title}\n\n{part.about}")
         if part.render is not None:
             sections.append(part.render(results[name]["records"]))
             continue
-        if name == "growth":
-            chosen = records[records["part"] == "steps"]
-        for mode in MODES:
-            of_mode = chosen[chosen["mode"] == mode]
-            if not of_mode.empty:
-                title = "Forward" if mode == "forward" else "Forward and backward"
-                sections += [f"{title}:", markdown(table(of_mode, part.baseline))]
+        chosen = records[records["part"] == ("steps" if name == "growth" else name)]
+        for mode, of_mode in chosen.groupby("mode"):
+            sections += [f"{TITLES[mode]}:", markdown(table(of_mode, part.baseline))]
         if name == "shapes":
-            figures.draw_ratios(records, path.with_suffix(".png"))
+            _draw(chosen, path.with_suffix(".png"))
             sections.append(f"![Times beside segment_quantile's]({path.stem}.png)")
     return "\n\n".join(sections)
 
@@ -129,12 +124,33 @@ def _time(seconds: float) -> str:
 
 def _mean(multiples: pd.Series) -> str:
     found = multiples.dropna()
-    if found.empty:
-        return "-"
     of = f" ({len(found)} of {len(multiples)})" if len(found) < len(multiples) else ""
-    return f"{_short(geometric_mean(found))}{of}"
+    return f"{_short(geometric_mean(found))}{of}" if len(found) else "-"
 
 
 def _short(value: float) -> str:
     """Three digits, or as many as the number has before the point."""
     return f"{value:.0f}x" if value >= 100 else f"{value:#.3g}x"
+
+
+def _draw(records: pd.DataFrame, path: Path) -> None:
+    """A bar for each contender and mode: the geometric mean over the shapes."""
+    seconds = records.pivot(
+        index="contender", columns=["mode", "case"], values="value"
+    ).rename(columns={"training": "forward and backward"})
+    names = [name for name in LABELS if name in seconds.index and name != bars.OURS]
+    ratios = (seconds / seconds.loc[bars.OURS]).reindex(names).dropna(how="all")
+    means = ratios.T.groupby(level="mode").agg(lambda r: geometric_mean(r.dropna())).T
+    figure = Figure(figsize=(7.5, 0.45 * len(means) + 1.2), layout="constrained")
+    axes = figure.subplots()
+    colours = ["#3b6fb6", "#d1702b"]
+    means.rename(LABELS).plot.barh(ax=axes, logx=True, width=0.8, color=colours)
+    for bar in axes.containers:
+        axes.bar_label(bar, fmt=lambda x: f"{x:.3g}x", padding=3, fontsize=8)
+    axes.axvline(1, color="black", linewidth=1)
+    axes.margins(x=0.12)
+    axes.invert_yaxis()
+    label = "time in multiples of segment_quantile's (geometric mean, shapes)"
+    axes.set(xlabel=label, ylabel="")
+    axes.legend(loc="lower right", fontsize=8)
+    save(figure, path)

@@ -1,11 +1,12 @@
 """The batches that readouts are timed on."""
 
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from dataclasses import dataclass
+from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
+
+SEED = 0
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,12 @@ class Shape:
     def __str__(self) -> str:
         head = f"{self.graphs}, {self.nodes}, {self.slices}, {self.points}"
         return f"{self.large} + {head}" if self.large else head
+
+    @property
+    def padded(self) -> tuple[int, int, int]:
+        """Graphs, nodes and slices of a batch that is padded to its largest graph."""
+        nodes = self.large or 3 * self.nodes // 2
+        return self.graphs + bool(self.large), nodes, self.slices
 
 
 #: Molecules, proteins, wide molecules and point clouds, as in the design.
@@ -48,53 +55,31 @@ GROWTH = {
 }
 
 
-@dataclass
-class Batch:
+class Batch(NamedTuple):
     """A slice matrix ``x``, with all that PyG's loaders give beside it."""
 
     x: Tensor
     ptr: Tensor
     index: Tensor
     weight: Tensor
-
-    @property
-    def num_graphs(self) -> int:
-        return len(self.ptr) - 1
-
-    @property
-    def max_nodes(self) -> int:
-        return int(self.ptr.diff().max())
-
-    @property
-    def num_padded(self) -> int:
-        """The elements of the slice matrix, padded to the largest graph."""
-        return self.num_graphs * self.max_nodes * self.x.shape[1]
-
-    def to(self, device: str) -> "Batch":
-        moved = {name: value.to(device) for name, value in vars(self).items()}
-        return replace(self, **moved)
-
-    def columns(self) -> list[np.ndarray]:
-        """A copy of the values, ``[L, n]`` for each graph."""
-        values = self.x.detach().numpy()
-        bounds = pairwise(self.ptr.tolist())
-        return [values[start:end].T.copy() for start, end in bounds]
+    num_graphs: int
 
 
-def make_batch(shape: Shape, seed: int) -> Batch:
-    """Normal values; sizes are uniform within a factor of three around the mean."""
+def make_batch(shape: Shape, seed: int = SEED, device: str = "cpu") -> Batch:
+    """Normal values; sizes are uniform within a factor of three around the mean, but
+    all alike beside a large one."""
     generator = torch.Generator().manual_seed(seed)
     low, high = max(1, shape.nodes // 2), 3 * shape.nodes // 2
-    if shape.large:  # the others are all alike
+    if shape.large:
         low = high = shape.nodes
     sizes = torch.randint(low, high + 1, (shape.graphs,), generator=generator)
     if shape.large:
         sizes = torch.cat([sizes, torch.tensor([shape.large])])
         sizes = sizes[torch.randperm(len(sizes), generator=generator)]
-    num_nodes = int(sizes.sum())
-    return Batch(
-        x=torch.randn(num_nodes, shape.slices, generator=generator),
-        ptr=torch.nn.functional.pad(sizes.cumsum(0), (1, 0)),
-        index=torch.arange(len(sizes)).repeat_interleave(sizes),
-        weight=torch.rand(num_nodes, generator=generator) + 0.1,
+    tensors = (
+        torch.randn(int(sizes.sum()), shape.slices, generator=generator),
+        torch.nn.functional.pad(sizes.cumsum(0), (1, 0)),
+        torch.arange(len(sizes)).repeat_interleave(sizes),
+        torch.rand(int(sizes.sum()), generator=generator) + 0.1,
     )
+    return Batch(*(tensor.to(device) for tensor in tensors), len(sizes))

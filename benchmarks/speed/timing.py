@@ -7,15 +7,15 @@ what disturbs one disturbs all.
 import gc
 import math
 import random
-import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from time import perf_counter
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
 
-from benchmarks.speed.contenders import CONTENDERS, prepare
-from benchmarks.speed.shapes import Shape, make_batch
+from benchmarks.speed.contenders import CONTENDERS, Call, prepare
+from benchmarks.speed.shapes import SEED, Shape, make_batch
 
 #: More than the kernel remembers layouts of, as in training on shuffled data.
 NUM_BATCHES = 16
@@ -26,7 +26,6 @@ MAX_SECONDS = 5.0
 MODES = ("forward", "training")
 
 Record = dict[str, Any]
-Call = Callable[[], object]
 Turn = Callable[[int], Call]
 Key = TypeVar("Key", bound=Hashable)
 
@@ -36,7 +35,6 @@ def take_turns(
     rounds: int,
     budget: float = math.inf,
     device: str = "cpu",
-    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[Key, list[float]]:
     """The seconds of each; a turn makes the call of a round, which is not timed.
 
@@ -47,7 +45,7 @@ def take_turns(
     counts: dict[Key, int] = {}
     for key, turn in turns.items():
         # The first call may have to compile.
-        warm_up = min(_time(turn(-i), device, clock) for i in (1, 2))
+        warm_up = min(_time(turn(-i), device) for i in (1, 2))
         seconds[key], counts[key] = [warm_up], 0
         if warm_up <= MAX_SECONDS:
             counts[key] = max(min(3, rounds), int(min(rounds, budget / warm_up)))
@@ -57,49 +55,39 @@ def take_turns(
         keys = [k for k, n in counts.items() if (i + 1) * n // rounds > i * n // rounds]
         order.shuffle(keys)
         for key in keys:
-            seconds[key].append(_time(turns[key](i), device, clock))
+            seconds[key].append(_time(turns[key](i), device))
     return seconds
 
 
-def _time(call: Call, device: str, clock: Callable[[], float]) -> float:
+def _time(call: Call, device: str) -> float:
+    # A device works on after the call has come back.
+    wait = torch.accelerator.synchronize if device != "cpu" else lambda: None
     gc.disable()
     try:
-        _synchronize(device)
-        start = clock()
+        wait()
+        start = perf_counter()
         result = call()
-        _synchronize(device)
-        end = clock()
+        wait()
+        seconds = perf_counter() - start
     finally:
         gc.enable()
     del result
-    return end - start
-
-
-def _synchronize(device: str) -> None:
-    """A device works on after the call has come back."""
-    if device != "cpu":
-        torch.accelerator.synchronize()
+    return seconds
 
 
 def time_shape(
-    shape: Shape,
-    names: Iterable[str],
-    rounds: int,
-    budget: float,
-    seed: int,
-    device: str = "cpu",
+    shape: Shape, names: Iterable[str], rounds: int, budget: float, device: str
 ) -> Iterator[Record]:
     """The median time of each contender on a shape, in both modes."""
-    seeds = range(1000 * seed, 1000 * seed + NUM_BATCHES)
-    batches = [make_batch(shape, i).to(device) for i in seeds]
-    torch.manual_seed(seed)
-    readouts = {}
+    seeds = range(1000 * SEED, 1000 * SEED + NUM_BATCHES)
+    batches = [make_batch(shape, seed, device) for seed in seeds]
+    torch.manual_seed(SEED)
+    readouts: dict[str, Any] = {}
     for name in names:
-        if reason := CONTENDERS[name].obstacle(batches[0], shape):
-            for mode in MODES:
-                yield record(shape, name, mode, skipped=reason)
+        if reason := CONTENDERS[name].obstacle(shape):
+            yield from (record(shape, name, mode, skipped=reason) for mode in MODES)
             continue
-        readouts[name] = CONTENDERS[name].build(shape)
+        readouts[name] = CONTENDERS[name].build(shape.slices, shape.points)
         if isinstance(readouts[name], torch.nn.Module):
             readouts[name].to(device)
 
@@ -131,26 +119,3 @@ def record(
         line |= {"seconds": middle, "quartiles": [low, high]}
         line["repetitions"] = len(seconds)
     return line | more
-
-
-def skipped(case: str, contenders: Iterable[str]) -> Iterator[Record]:
-    """Records of what cannot be trained here."""
-    for name in contenders:
-        yield record(case, name, "training", skipped="no data")
-
-
-def training_turn(
-    model: torch.nn.Module,
-    loss: Callable[[torch.nn.Module, Any], torch.Tensor],
-    batches: Sequence[Any],
-    **options: Any,
-) -> Turn:
-    """In each round a step of Adam on the next batch."""
-    optimizer = torch.optim.Adam(model.parameters(), **options)
-
-    def step(batch: Any) -> None:
-        optimizer.zero_grad()
-        loss(model, batch).backward()
-        optimizer.step()
-
-    return lambda i: lambda: step(batches[i % len(batches)])

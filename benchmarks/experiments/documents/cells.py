@@ -4,7 +4,6 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from benchmarks.engine.config import fill_added
 from benchmarks.engine.records import Record, frame
 from benchmarks.experiments.documents import logistic
 from benchmarks.experiments.documents.model import OWN_ARCHITECTURES
@@ -44,7 +43,7 @@ def epochs(table: pd.DataFrame) -> int:
 def cells(records: Iterable[Record]) -> pd.DataFrame:
     """``series`` is a row of a table and a line of a figure: a readout in one of its
     variants."""
-    table = fill_added(frame(records), Run)
+    table = frame(records, Run)
     table["series"] = [_series(run) for _, run in table.iterrows()]
     # Logistic regression, which is no readout, stands first.
     order = [logistic.NAME, *in_order(set(table["readout"]) - {logistic.NAME})]

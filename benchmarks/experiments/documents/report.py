@@ -7,7 +7,8 @@ import pandas as pd
 
 from benchmarks.engine.pages import NOT_WORSE, Claim, commits, spread
 from benchmarks.engine.records import Record
-from benchmarks.engine.tables import difference, markdown, mean_and_deviation, save
+from benchmarks.engine.statistics import difference
+from benchmarks.engine.tables import markdown, mean_and_deviation, save
 from benchmarks.experiments.documents.cells import (
     SIZE,
     at_shared_sizes,

@@ -14,6 +14,7 @@ from torch_geometric.data import Batch
 from benchmarks.engine.arguments import Registry
 from benchmarks.engine.config import RunSettings, added, check_choices, check_positive
 from benchmarks.engine.grid import Context, Outcome
+from benchmarks.engine.training import num_parameters, step
 from benchmarks.experiments.documents import logistic
 from benchmarks.experiments.documents.model import (
     HIDDEN,
@@ -132,8 +133,9 @@ def execute(run: Run, context: Context) -> Outcome:
     for _ in range(run.epochs):
         begin = time.process_time()  # other work on the machine left out
         losses = [
-            step(run, model, optimizer, train.get_batch(chosen).to(context.device))
+            step(optimizer, F.cross_entropy(classify(run, model, batch), batch.y))
             for chosen in sampler
+            for batch in [train.get_batch(chosen).to(context.device)]
         ]
         seconds.append(time.process_time() - begin)
 
@@ -144,7 +146,7 @@ def execute(run: Run, context: Context) -> Outcome:
             "train_loss": float(f"{torch.stack(losses).mean().item():.6g}"),
             "epoch_seconds": round(median(seconds), 4),
         },
-        parameters=sum(p.numel() for p in model.parameters()),
+        parameters=num_parameters(model),
     )
 
 
@@ -173,16 +175,6 @@ def build(run: Run, in_channels: int, num_classes: int) -> SetClassifier:
         entry.move_to_start(readout, run.start)
     options = {"scale": run.scale, "dropout": run.dropout}
     return SetClassifier(backbone, readout, channels, hidden, num_classes, **options)
-
-
-def step(
-    run: Run, model: torch.nn.Module, optimizer: torch.optim.Optimizer, batch: Batch
-) -> Tensor:
-    loss = F.cross_entropy(classify(run, model, batch), batch.y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    return loss.detach()
 
 
 def classify(run: Run, model: torch.nn.Module, batch: Batch) -> Tensor:

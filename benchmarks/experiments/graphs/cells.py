@@ -5,19 +5,19 @@ from statistics import mean, stdev
 
 import pandas as pd
 
-from benchmarks.engine.config import fill_added
 from benchmarks.engine.pages import protocols
 from benchmarks.engine.records import Record, frame
+from benchmarks.engine.statistics import best_cells
 from benchmarks.experiments.graphs.data import METRICS
 from benchmarks.experiments.graphs.run import Run
-from benchmarks.readouts import in_order, label
+from benchmarks.readouts import in_order
 
 METRIC_LABELS = {"accuracy": "accuracy, %", "rocauc": "ROC-AUC, %", "rmse": "RMSE"}
-AXES = ("dataset", "readout", "seed", "extremes")
-#: Of several values, the one that is best on validation parts is taken, for each data
-#: set and readout.
-HYPER_PARAMETERS = ("learning_rate", "dropout", "points")
-PLAIN = " without extremes"
+AXES = ("dataset", "readout", "seed")
+#: What makes it another task. Of all other settings the values are taken that are best
+#: on validation parts, for each data set and readout.
+TASK = ("evaluate", "with_size", "elements", "train_graphs", "attributes", "splits")
+CHOSEN = [name for name in Run.__dataclass_fields__ if name not in (*AXES, *TASK)]
 
 
 def of_tests(records: list[Record], **settings: object) -> list[Record]:
@@ -37,62 +37,41 @@ def largest_protocols(records: list[Record], more_axes: Iterable[str]) -> pd.Dat
         own = [r for r in records if r["config"]["dataset"] == dataset]
         if own:
             chosen += protocols(own, (*AXES, *more_axes))[0][1]
-    table = fill_added(frame(chosen), Run)
+    table = frame(chosen, Run)
     if not table.empty:
-        plain = table["extremes"].eq(False).map({True: PLAIN, False: ""})
-        table["contender"] = table["readout"] + plain
         table["good"] = table["valid"] * table["dataset"].map(sign)
     return table
 
 
 def comparable(records: list[Record]) -> pd.DataFrame:
-    """A run for each data set, contender and seed, where all contenders of the data set
-    have that seed; those with less than half of the seeds are left out."""
-    table = largest_protocols(records, HYPER_PARAMETERS)
+    """A run for each data set, readout and seed, where all readouts of the data set
+    have that seed; those with less than half of the seeds are left out. ``cell`` is
+    what validation chose for the readout on the data set."""
+    table = largest_protocols(records, CHOSEN)
     if table.empty:
         return table
-    cells = table.groupby(["dataset", "contender"], sort=False)
-    table = pd.concat([_best(runs) for _, runs in cells])
-    counts = table.groupby(["dataset", "contender"])["seed"].transform("nunique")
+    table = best_cells(table, ["dataset", "readout"], CHOSEN, "good")
+    counts = table.groupby(["dataset", "readout"])["seed"].transform("nunique")
     table = table[2 * counts >= counts.groupby(table["dataset"]).transform("max")]
-    names = table.groupby("dataset")["contender"].transform("nunique")
-    complete = table.groupby(["dataset", "seed"])["contender"].transform("nunique")
+    names = table.groupby("dataset")["readout"].transform("nunique")
+    complete = table.groupby(["dataset", "seed"])["readout"].transform("nunique")
     return table[(complete == names) & (names > 1)]
-
-
-def _best(runs: pd.DataFrame) -> pd.DataFrame:
-    """The runs with the settings whose mean validation score is best, over the seeds
-    that were run with all of them."""
-    keys = list(HYPER_PARAMETERS)
-    scores = runs.pivot_table(index="seed", columns=keys, values="good")
-    return runs[runs[keys].apply(tuple, axis=1) == scores.dropna().mean().idxmax()]
 
 
 def sign(dataset: str) -> int:
     return -1 if METRICS[dataset] == "rmse" else 1
 
 
-def name(contender: str) -> str:
-    """In tables and figures."""
-    readout = contender.removesuffix(PLAIN)
-    return label(readout) + contender.removeprefix(readout)
-
-
-def ordered(contenders: Iterable[str]) -> list[str]:
-    order = in_order({c.removesuffix(PLAIN) for c in contenders})
-    return sorted(contenders, key=lambda c: (order.index(c.removesuffix(PLAIN)), c))
-
-
 def wide(
     table: pd.DataFrame, metric: str, how: Callable[[str, pd.Series], object]
 ) -> pd.DataFrame:
-    """``how(dataset, values)``, a row per data set and a column per contender."""
+    """``how(dataset, values)``, a row per data set and a column per readout."""
     found = {
-        (dataset, contender): how(dataset, runs[metric])
-        for (dataset, contender), runs in table.groupby(["dataset", "contender"])
+        (dataset, readout): how(dataset, runs[metric])
+        for (dataset, readout), runs in table.groupby(["dataset", "readout"])
     }
     datasets = [dataset for dataset in METRICS if dataset in set(table["dataset"])]
-    return pd.Series(found).unstack().loc[datasets, ordered(set(table["contender"]))]
+    return pd.Series(found).unstack().loc[datasets, in_order(set(table["readout"]))]
 
 
 def goodness(dataset: str, values: Iterable[float]) -> float:

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from benchmarks.engine.arguments import Registry
-from benchmarks.experiments.graphs.graph_table import GraphTable
+from benchmarks.experiments.set_table import GraphTable, SetTable
 from gswe_pyg.datasets import ModelNet10Points, load_ogb, load_tu, stratified_folds
 
 FOLDS = 10
@@ -36,7 +36,7 @@ OGB = {
 
 @dataclass(frozen=True)
 class GraphTask:
-    graphs: GraphTable
+    graphs: SetTable
     train: Tensor
     valid: Tensor
     test: Tensor
@@ -154,7 +154,7 @@ def _ogb_graphs(root: Path, name: str) -> tuple[GraphTable, dict[str, Tensor]]:
 
 
 @lru_cache(maxsize=1)
-def _modelnet10_graphs(root: Path, elements: int | None) -> tuple[GraphTable, int]:
+def _modelnet10_graphs(root: Path, elements: int | None) -> tuple[SetTable, int]:
     parts = []
     for is_train in (True, False):
         dataset = ModelNet10Points(root / "ModelNet10", train=is_train)
@@ -171,4 +171,4 @@ def _modelnet10_graphs(root: Path, elements: int | None) -> tuple[GraphTable, in
         pos, sizes = pos[rank < elements], torch.full_like(sizes, elements)
     ptr = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
     y = torch.cat([part.y for part in parts])
-    return GraphTable.from_sets(pos, ptr, y), len(parts[0].y)
+    return SetTable(pos, ptr, y), len(parts[0].y)

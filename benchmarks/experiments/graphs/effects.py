@@ -4,16 +4,15 @@ from pathlib import Path
 
 import pandas as pd
 
+from benchmarks.engine.statistics import Difference, difference, holm
 from benchmarks.engine.tables import markdown, save
 from benchmarks.experiments.graphs.cells import (
-    average_ranks,
     goodness,
-    name,
     sign,
     wide,
 )
 from benchmarks.experiments.graphs.data import FOLDS, TU
-from benchmarks.experiments.graphs.statistics import Effect, holm, paired
+from benchmarks.readouts import label
 
 LEVEL = 0.05
 PLAIN = ("mean", "sum", "max")
@@ -27,38 +26,33 @@ def overlap(dataset: str) -> float:
     return 1 / (FOLDS - 1) if dataset in TU else 0.0
 
 
-def ours(table: pd.DataFrame, readout: str) -> str:
-    """With extremes or without, whichever ranks better on validation parts."""
-    ranks = average_ranks(wide(table, "valid", goodness))
-    return ranks[ranks.index.str.startswith(readout)].idxmin()
-
-
 def rival(table: pd.DataFrame, dataset: str, which: str) -> str:
-    """The contender that is meant; the best is the one on validation parts."""
+    """The one that is meant; the best is the one on validation parts."""
     if which in PLAIN:
         return which
-    means = table[table["dataset"] == dataset].groupby("contender")["good"].mean()
+    means = table[table["dataset"] == dataset].groupby("readout")["good"].mean()
     is_plain = means.index.isin(PLAIN)
     is_head = means.index.str.startswith("gswe_heads")
     return means[is_plain if which == BEST_PLAIN else ~is_head].idxmax()
 
 
-def effects(table: pd.DataFrame, contender: str) -> pd.DataFrame:
+def effects(table: pd.DataFrame, readout: str) -> pd.DataFrame:
     """A row per data set and rival; positive is better, ``p`` is Holm's over the data
     sets."""
     rows = []
     for which in RIVALS:
-        found: list[tuple[str, str, Effect, float]] = []
+        found: list[tuple[str, str, Difference, float]] = []
         for dataset in wide(table, "test", goodness).index:
             runs = table[table["dataset"] == dataset]
             scores = sign(dataset) * runs.pivot(
-                index="seed", columns="contender", values="test"
+                index="seed", columns="readout", values="test"
             )
             other = rival(table, dataset, which)
-            if not {contender, other} <= set(scores):
+            if not {readout, other} <= set(scores):
                 continue
-            effect = paired(scores[contender] - scores[other], overlap(dataset))
-            if effect:
+            pair = scores[readout], scores[other]
+            effect = difference(*pair, scale=1, overlap=overlap(dataset))
+            if effect and effect.pairs > 2:
                 perfect = float(sign(dataset) > 0)
                 error = perfect - scores[other].mean()
                 found.append((dataset, other, effect, error))
@@ -82,7 +76,7 @@ def effects_table(found: pd.DataFrame) -> str:
         scale, digits = (1, 3) if sign(row.dataset) < 0 else (100, 1)
         text = f"{scale * row.mean:+.{digits}f} ± {scale * row.half:.{digits}f}"
         if row.which not in PLAIN:
-            text += f" ({name(row.rival)})"
+            text += f" ({label(row.rival)})"
         cells[row.dataset, row.which] = f"**{text}**" if row.p < LEVEL else text
     shown = pd.Series(cells).unstack()
     shown = shown.loc[found["dataset"].unique(), list(RIVALS)]
@@ -98,7 +92,7 @@ def draw(found: dict[str, pd.DataFrame], path: Path) -> None:
     figure = Figure(figsize=(7.5, 1.5 + 0.42 * len(datasets)), layout="constrained")
     panels = figure.subplots(1, 2, sharey=True, sharex=True)
     styles = zip(("#0072B2", "#E69F00"), ("o", "s"), (-0.13, 0.13), strict=True)
-    for (contender, effect), (colour, marker, shift) in zip(
+    for (readout, effect), (colour, marker, shift) in zip(
         found.items(), styles, strict=False
     ):
         for panel, which in zip(panels, PLAIN[::2], strict=True):
@@ -113,7 +107,7 @@ def draw(found: dict[str, pd.DataFrame], path: Path) -> None:
                     color=colour,
                     markerfacecolor=face,
                     capsize=2,
-                    label=name(contender) if face == colour else None,
+                    label=label(readout) if face == colour else None,
                 )
     for panel, which in zip(panels, PLAIN[::2], strict=True):
         panel.axvline(0, color="0.5", linewidth=0.8)

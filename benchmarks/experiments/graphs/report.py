@@ -8,12 +8,12 @@ import pandas as pd
 
 from benchmarks.engine.pages import Claim, commits
 from benchmarks.engine.records import Record
+from benchmarks.engine.statistics import critical_difference, difference
 from benchmarks.engine.tables import markdown
 from benchmarks.experiments.graphs.cells import (
     average_ranks,
     comparable,
     goodness,
-    name,
     of_tests,
     score,
     sign,
@@ -27,11 +27,10 @@ from benchmarks.experiments.graphs.effects import (
     draw,
     effects,
     effects_table,
-    ours,
     overlap,
 )
-from benchmarks.experiments.graphs.statistics import critical_difference, detectable
 from benchmarks.experiments.graphs.trials import trials
+from benchmarks.readouts import label
 
 ALT = "Less error than with mean and max pooling"
 LEGEND = (
@@ -69,9 +68,9 @@ def message(found: Mapping[str, list[Record]]) -> str:
         return ""
     ratios = _epoch_ratios(table)
     texts = [
-        f"{name(contender)} {_verdict(effect)} An epoch takes {ratios[contender]} the "
+        f"{label(readout)} {_verdict(effect)} An epoch takes {ratios[readout]} the "
         f"time of one with mean pooling."
-        for contender, effect in heads.items()
+        for readout, effect in heads.items()
     ]
     folds = table.groupby("dataset", sort=False)["seed"].nunique()
     texts = [
@@ -81,8 +80,8 @@ def message(found: Mapping[str, list[Record]]) -> str:
         f"![{ALT}](readouts.png)",
         LEGEND,
     ]
-    for contender, effect in heads.items():
-        texts += [f"{name(contender)}:", effects_table(effect)]
+    for readout, effect in heads.items():
+        texts += [f"{label(readout)}:", effects_table(effect)]
     return "\n\n".join(texts)
 
 
@@ -95,14 +94,13 @@ def _sized(records: list[Record]) -> pd.DataFrame:
 
 
 def _heads(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Four heads and one, with extremes or without as validation says, and how they
-    differ from their rivals."""
-    names = set() if table.empty else set(table["contender"])
-    if not {"mean", "sum", "max", "gswe_heads4", "gswe_heads1"} <= names:
+    """How four heads and one differ from their rivals."""
+    names = set() if table.empty else set(table["readout"])
+    heads = ("gswe_heads4", "gswe_heads1")
+    if not {"mean", "sum", "max", *heads} <= names:
         return {}
-    chosen = [ours(table, readout) for readout in ("gswe_heads4", "gswe_heads1")]
-    found = {contender: effects(table, contender) for contender in chosen}
-    return {contender: effect for contender, effect in found.items() if len(effect)}
+    found = {readout: effects(table, readout) for readout in heads}
+    return {readout: effect for readout, effect in found.items() if len(effect)}
 
 
 def _verdict(found: pd.DataFrame) -> str:
@@ -143,15 +141,15 @@ def part(config: str, records: list[Record], folder: Path) -> str:
 
 
 def _ranks(table: pd.DataFrame, metric: str = "test") -> pd.Series:
-    """The average rank of each contender that all data sets have: 1 for the best."""
+    """The average rank of each readout that all data sets have: 1 for the best."""
     number = table["dataset"].nunique()
-    counts = table.groupby("contender")["dataset"].nunique()
+    counts = table.groupby("readout")["dataset"].nunique()
     scores = wide(table, metric, goodness)
     return average_ranks(scores[[c for c in scores if counts[c] == number]])
 
 
 def _by_readout(table: pd.DataFrame) -> str:
-    return markdown(table.rename(index=name).rename_axis("readout").reset_index())
+    return markdown(table.rename(index=label).rename_axis("readout").reset_index())
 
 
 def _epoch_ratios(table: pd.DataFrame) -> pd.Series:
@@ -162,7 +160,7 @@ def _epoch_ratios(table: pd.DataFrame) -> pd.Series:
 
 
 def _scores(table: pd.DataFrame) -> str:
-    """Scores, ranks, parameters and the time of an epoch, a row per contender."""
+    """Scores, ranks, parameters and the time of an epoch, a row per readout."""
     texts, values = wide(table, "test", score), wide(table, "test", goodness)
     is_best = values.eq(values.max(axis=1), axis=0)
     shown = texts.where(~is_best, "**" + texts + "**").rename(title).T
@@ -205,9 +203,10 @@ def _power(table: pd.DataFrame) -> list[str]:
         return []
     for dataset in wide(table, "test", score).index:
         runs = table[table["dataset"] == dataset]
-        scores = 100 * runs.pivot(index="seed", columns="contender", values="test")
+        scores = 100 * runs.pivot(index="seed", columns="readout", values="test")
         if len(scores) > 2:
-            least = detectable(scores[ours.idxmin()] - scores["mean"], overlap(dataset))
+            pair = scores[ours.idxmin()], scores["mean"]
+            least = difference(*pair, 1, overlap(dataset)).detectable()
             means = sign(dataset) * scores.mean()
             most = means.max() - means["mean"]
             rows.append((dataset, len(scores), f"{most:.1f}", f"{least:.1f}"))
@@ -231,10 +230,10 @@ def _protocols(table: pd.DataFrame) -> str:
     if "mean" in seconds:
         shown["seconds of an epoch with mean"] = seconds["mean"]
     shown.columns = [column.replace("_", " ") for column in shown.columns]
-    rates = wide(table, "learning_rate", lambda _, values: f"{values.iloc[0]:g}")
+    cells = wide(table, "cell", lambda _, values: values.iloc[0])
     text = f"What was run:\n\n{markdown(shown.rename_axis('data set').reset_index())}"
-    if rates.stack().nunique() > 1:
-        text += f"\n\nThe learning rates, by validation:\n\n{_by_readout(rates.T)}"
+    if cells.stack().any():
+        text += f"\n\nWhat validation chose:\n\n{_by_readout(cells.T)}"
     return text
 
 

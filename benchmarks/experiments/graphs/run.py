@@ -1,6 +1,5 @@
 """Readouts of graph networks against each other, with labels."""
 
-import copy
 import time
 from dataclasses import dataclass, replace
 from statistics import median
@@ -17,8 +16,9 @@ from benchmarks.engine.config import (
     check_positive,
 )
 from benchmarks.engine.grid import Context, Outcome
+from benchmarks.engine.training import Best, num_parameters, step
 from benchmarks.experiments.graphs.data import DATASETS, METRICS, GraphTask
-from benchmarks.experiments.graphs.graph_table import GraphTable
+from benchmarks.experiments.set_table import GraphTable, SetTable
 from benchmarks.readouts import READOUTS, SLICERS, Shape, check_points
 from gswe_pyg.models import GINE, CategoryEncoder, GNNWithReadout
 
@@ -102,14 +102,14 @@ def execute(run: Run, context: Context) -> Outcome:
         train = train[torch.randperm(len(train), generator=generator)]
         train = train[: run.train_graphs]
     sign = -1 if METRICS[run.dataset] == "rmse" else 1
-    best, best_epoch, best_state, seconds = None, 0, None, []
+    best, seconds = Best(model), []
     curves: dict[str, list[float]] = {"valid": [], "train_loss": []}
     for epoch in range(run.epochs):
         start = time.process_time()
         model.train()
         order = train[torch.randperm(len(train), generator=generator)]
         losses = [
-            _step(task, model, optimizer, batch, context.device)
+            step(optimizer, _loss(task, model, batch, context.device))
             for batch in task.graphs.batches(order, run.batch_size)
         ]
         seconds.append(time.process_time() - start)
@@ -118,24 +118,22 @@ def execute(run: Run, context: Context) -> Outcome:
         curves["valid"].append(round(score, 4))
         curves["train_loss"].append(float(f"{torch.stack(losses).mean().item():.4g}"))
         # Few graphs tie often: then, those that are surer.
-        if best is None or (sign * score, -loss) > best:
-            best, best_epoch = (sign * score, -loss), epoch
-            best_state = copy.deepcopy(model.state_dict())
+        best.offer((sign * score, -loss), epoch)
 
     tested = {}
     if run.evaluate == "test":
-        model.load_state_dict(best_state)
+        best.restore()
         test, _ = evaluate(task, model, task.test, run.batch_size, context.device)
         tested = {"test": round(test, 6)}
     return Outcome(
         metrics={
             **tested,
-            "valid": round(sign * best[0], 6),
-            "best_epoch": best_epoch,
+            "valid": round(sign * best.score[0], 6),
+            "best_epoch": best.when,
             "train_loss": float(f"{torch.stack(losses).mean().item():.6g}"),
             "epoch_seconds": float(f"{median(seconds):.4g}"),
         },
-        parameters=sum(p.numel() for p in model.parameters()),
+        parameters=num_parameters(model),
         curves=curves,
     )
 
@@ -144,7 +142,7 @@ def build(run: Run, task: GraphTask) -> GNNWithReadout:
     """GIN, with embeddings of categories for molecules, or an MLP without edges."""
     graphs, hidden, encoders = task.graphs, run.hidden, {}
     options = {"norm": "batch_norm", "dropout": run.dropout}
-    if graphs.edge_index.size(1) == 0:
+    if not isinstance(graphs, GraphTable):
         widths = [graphs.x.size(1)] + [hidden] * run.layers
         network = PointwiseMLP(widths, **options)
     elif not graphs.x.is_floating_point():
@@ -155,7 +153,7 @@ def build(run: Run, task: GraphTask) -> GNNWithReadout:
         }
     else:
         network = GIN(graphs.x.size(1), hidden, run.layers, jk="cat", **options)
-    shape = Shape(hidden, run.points, 1, graphs.max_nodes, run.slicer, run.extremes)
+    shape = Shape(hidden, run.points, 1, graphs.max_size, run.slicer, run.extremes)
     readout = READOUTS[run.readout].build(shape)
     if run.with_size:
         readout = WithSize(readout)
@@ -190,25 +188,19 @@ class WithSize(Aggregation):
         return torch.cat([out, size[:, None].to(out.dtype)], dim=-1)
 
 
-def _step(
-    task: GraphTask,
-    model: torch.nn.Module,
-    optimizer: torch.optim.Optimizer,
-    batch: GraphTable,
-    device: torch.device,
+def _loss(
+    task: GraphTask, model: torch.nn.Module, batch: SetTable, device: torch.device
 ) -> Tensor:
-    loss = task.loss(predict(model, batch, device), batch.y.to(device))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    return loss.detach()
+    return task.loss(predict(model, batch, device), batch.y.to(device))
 
 
-def predict(model: torch.nn.Module, batch: GraphTable, device: torch.device) -> Tensor:
-    tensors = (batch.x, batch.joined_edges(), batch.index())
-    x, edge_index, index = (tensor.to(device) for tensor in tensors)
-    edge_attr = None if batch.edge_attr is None else batch.edge_attr.to(device)
-    return model(x, edge_index, index, edge_attr=edge_attr, batch_size=len(batch))
+def predict(model: torch.nn.Module, batch: SetTable, device: torch.device) -> Tensor:
+    edges = edge_attr = None
+    if isinstance(batch, GraphTable):
+        edges = batch.joined_edges().to(device)
+        edge_attr = None if batch.edge_attr is None else batch.edge_attr.to(device)
+    x, index = batch.x.to(device), batch.index().to(device)
+    return model(x, edges, index, edge_attr=edge_attr, batch_size=len(batch))
 
 
 @torch.no_grad()

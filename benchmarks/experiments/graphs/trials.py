@@ -4,7 +4,8 @@ import pandas as pd
 
 from benchmarks.engine.pages import commits
 from benchmarks.engine.records import Record
-from benchmarks.engine.tables import difference, markdown
+from benchmarks.engine.statistics import difference
+from benchmarks.engine.tables import markdown
 from benchmarks.experiments.graphs.cells import largest_protocols, score, title
 from benchmarks.experiments.graphs.data import METRICS
 
@@ -47,7 +48,7 @@ def _changes(table: pd.DataFrame, varied: list[str], datasets: list[str]) -> lis
             values = sorted(scores, key=lambda v: (len(v), v))
             for value in values[1:]:
                 found = difference(scores[value], scores[values[0]])
-                if found and found.better + found.equal + found.worse > 2:
+                if found and found.pairs > 2:
                     change = f"{setting} {value}, not {values[0]}"
                     rows.setdefault((family, change), {})[dataset] = str(found)
     if not rows:

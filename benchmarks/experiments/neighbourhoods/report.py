@@ -7,8 +7,9 @@ import pandas as pd
 
 from benchmarks.engine.pages import Claim, commits
 from benchmarks.engine.records import Record, frame
+from benchmarks.engine.statistics import best_cells
 from benchmarks.engine.tables import markdown, mean_and_deviation
-from benchmarks.experiments.neighbourhoods.run import TASKS
+from benchmarks.experiments.neighbourhoods.run import TASKS, Run
 from benchmarks.readouts import in_order, label
 
 CELL = ["task", "readout", "points"]
@@ -57,10 +58,7 @@ def message(found: Mapping[str, list[Record]]) -> str:
 
 def _chosen(records: list[Record]) -> pd.DataFrame:
     """With the learning rate that is best on validation nodes."""
-    table = frame(records)
-    scores = table.groupby([*CELL, "learning_rate"])["valid"].transform("mean")
-    best = scores.groupby([table[key] for key in CELL]).transform("max")
-    return table[scores == best].drop_duplicates([*CELL, "seed"])
+    return best_cells(frame(records, Run), CELL, ["learning_rate"])
 
 
 def part(config: str, records: list[Record], folder: Path) -> str:

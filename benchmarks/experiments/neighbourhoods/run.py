@@ -11,6 +11,7 @@ from torch_geometric.nn import MLP
 
 from benchmarks.engine.config import RunSettings, check_choices, check_positive
 from benchmarks.engine.grid import Context, Outcome
+from benchmarks.engine.training import num_parameters, step
 from benchmarks.readouts import READOUTS, Shape, check_points
 from gswe_pyg.models import readout_channels
 
@@ -105,9 +106,7 @@ def execute(run: Run, context: Context) -> Outcome:
         )
         if valid > best:
             best, test = valid, found
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        step(optimizer, loss)
         schedule.step()
         seconds.append(time.process_time() - start)
     return Outcome(
@@ -117,5 +116,5 @@ def execute(run: Run, context: Context) -> Outcome:
             "train_loss": round(loss.item(), 6),
             "step_seconds": float(f"{median(seconds):.4g}"),
         },
-        parameters=sum(p.numel() for p in model.parameters()),
+        parameters=num_parameters(model),
     )

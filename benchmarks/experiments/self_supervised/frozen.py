@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.engine.arguments import Registry
-from benchmarks.experiments.self_supervised.set_table import SetTable
+from benchmarks.experiments.set_table import SetTable
 
 
 def nearest_neighbors(queries: Tensor, points: Tensor) -> Tensor:

@@ -6,29 +6,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks.engine.config import fill_added
 from benchmarks.engine.pages import NOT_WORSE, Claim, commits, spread
-from benchmarks.engine.records import Record, frame
-from benchmarks.engine.tables import (
-    Difference,
-    difference,
-    markdown,
-    mean_and_deviation,
-    save,
-)
+from benchmarks.engine.records import Record
+from benchmarks.engine.statistics import Difference, difference
+from benchmarks.engine.tables import markdown, mean_and_deviation, save
+from benchmarks.experiments.self_supervised.cells import HOW, UNTRAINED, cells, groups
 from benchmarks.experiments.self_supervised.frozen import LABELS
 from benchmarks.experiments.self_supervised.run import Run
 from benchmarks.experiments.trials import trials
-from benchmarks.readouts import READOUTS, in_order, label
+from benchmarks.readouts import label
 
-HOW = {"simclr": "SimCLR", "simsiam": "SimSiam"}
-UNTRAINED = "untrained"
-#: What differs between the cells of a table.
-AXES = ("readout", "loss", "points", "start", "seed", "directions")
-#: What a control has in common with what was trained.
-DATA = ["dataset", "train_sets", "test_sets", "evaluate", "unit_scale", "draw_data"]
-#: What was learned, in a fixed order.
-PROTOCOL = [f for f in Run.__dataclass_fields__ if f not in AXES]
 NAMES = {
     "set_circles": "Set-Circles",
     "set_circles_noisy": "noisy circles",
@@ -46,77 +33,6 @@ COMPARED = (
     ("gswe_heads4", "sliced", 0.0),
 )
 Records = Mapping[str, list[Record]]
-
-
-def cells(records: list[Record]) -> pd.DataFrame:
-    """A row per run on test sets: ``series`` is its row in a table, ``how`` its
-    column."""
-    table = fill_added(frame(records), Run)
-    table = table.reindex(columns=dict.fromkeys([*table, *PROTOCOL, "train_loss"]))
-    table = table[table["evaluate"] == "test"]
-    table["how"] = table["loss"].map(HOW).where(table["epochs"] > 0, UNTRAINED)
-    starts = table.groupby("readout")["start"].transform("nunique") > 1
-    table["series"] = [
-        _series(run, several) for run, several in zip(_rows(table), starts, strict=True)
-    ]
-    order = [*LABELS, *in_order(set(table["readout"]) - set(LABELS))]
-    table["place"] = table["readout"].map(order.index)
-    return table.sort_values(["place", "points", "directions"], kind="stable")
-
-
-def _rows(table: pd.DataFrame) -> list[pd.Series]:
-    return [row for _, row in table.iterrows()]
-
-
-def _series(run: pd.Series, several_starts: bool) -> str:
-    if run["readout"] in LABELS:
-        size = f", {run['directions']:.0f} x {run['points']:.0f}"
-        return LABELS[run["readout"]] + (size if run["readout"] == "sliced" else "")
-    has_points = run["readout"] not in READOUTS or READOUTS[run["readout"]].has_points
-    points = f", {run['points']:.0f}" if has_points else ""
-    start = f", start {run['start']:g}" if several_starts else ""
-    return label(run["readout"]) + points + start
-
-
-def groups(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """What was trained alike, each with its controls; in the order of
-    `_rank`. Controls alone, if nothing was trained."""
-    is_control, found = table["epochs"] == 0, []
-    of_loss = ["epochs", "learning_rate"]
-    alike = [name for name in PROTOCOL if name not in of_loss]
-    for _, runs in table[~is_control].groupby(alike, dropna=False):
-        # Each loss may have its own, but one of each.
-        several = runs.groupby("loss")[of_loss].nunique().max(axis=None) > 1
-        for _, part in runs.groupby(of_loss) if several else [((), runs)]:
-            own = part.iloc[0]
-            fits = is_control & table["backbone"].isin([own["backbone"], "none"])
-            for name in DATA:
-                is_own = table[name] == own[name]
-                fits &= table[name].isna() if pd.isna(own[name]) else is_own
-            with_controls = table[fits | table.index.isin(part.index)]
-            found.append((_settings(part[PROTOCOL]), with_controls))
-    if not found and is_control.any():
-        found = [
-            (_settings(runs[DATA]), runs)
-            for _, runs in table.groupby(DATA, dropna=False)
-        ]
-    return sorted(found, key=lambda item: _rank(item[1]))
-
-
-def _rank(table: pd.DataFrame) -> tuple:
-    """First what has controls, then the most kinds of cells."""
-    kinds = table.groupby(["series", "how"]).ngroups
-    return UNTRAINED not in set(table["how"]), -kinds, -len(table)
-
-
-def _settings(runs: pd.DataFrame) -> str:
-    """What is set; ``/`` between the values of the two losses."""
-    values = {name: runs[name].dropna().unique() for name in runs}
-    return ", ".join(
-        f"{name}={'/'.join(f'{v:g}' if not isinstance(v, str) else v for v in found)}"
-        for name, found in values.items()
-        if any(isinstance(v, str) or v for v in found)
-    )
 
 
 def summary(records: list[Record]) -> str:
@@ -139,14 +55,14 @@ def _accuracies(table: pd.DataFrame) -> str:
         wide.loc[failed[failed].index, "SimCLR"] += " †"
         loss = runs.groupby("series")["train_loss"].median().map("{:.2f}".format)
         wide["SimCLR loss"] = loss
-    if "view_share" in table and table["view_share"].notna().any():
+    if table["view_share"].notna().any():
         share = table.groupby(["series", "how"])["view_share"].median().unstack()
         for how in (how for how in HOW.values() if how in wide and how in share):
             wide[f"{how} views"] = share[how].map("{:.2f}".format, na_action="ignore")
-    for name, title in (("logistic", "logistic"), ("perceptron", "perceptron")):
-        if name in table and table[name].notna().any():
-            wide[title] = table.groupby("series")[name].agg(mean_and_deviation)
-    if "embed_seconds" in table and table["embed_seconds"].notna().any():
+    for name in ("logistic", "perceptron"):
+        if table[name].notna().any():
+            wide[name] = table.groupby("series")[name].agg(mean_and_deviation)
+    if table["embed_seconds"].notna().any():
         wide = wide.rename(columns={UNTRAINED: "1-NN"})
         seconds = table.groupby("series")["embed_seconds"].median()
         wide["seconds to embed"] = seconds.map("{:.2f}".format)
@@ -177,7 +93,7 @@ def part(name: str, records: list[Record], folder: Path) -> str:
                 f"chance it is {chance:.2f}. † most runs stayed above: **they have not "
                 f"learned**."
             )
-        if "view_share" in table and table["view_share"].notna().any():
+        if table["view_share"].notna().any():
             caption += (
                 " *Views*: of the variance of the embeddings, the share that is "
                 "between two views of a set, in the median."
@@ -203,7 +119,7 @@ def message(found: Records) -> str:
     lines, rows = [], []
     for records in found.values():
         table = cells(records)
-        if "perceptron" in table:
+        if table["perceptron"].notna().any():
             lines.append(_without_training(table[table["perceptron"].notna()]))
     for name, table in _main(found):
         means = table.groupby(["series", "how"])["accuracy"].mean()

@@ -12,8 +12,9 @@ from torch import Tensor
 from benchmarks.engine.arguments import Registry
 from benchmarks.engine.config import RunSettings, added, check_choices, check_positive
 from benchmarks.engine.grid import Context, Outcome
+from benchmarks.engine.training import num_parameters, step
 from benchmarks.experiments.self_supervised import augmentations, frozen
-from benchmarks.experiments.self_supervised.set_table import SetTable
+from benchmarks.experiments.set_table import SetTable
 from benchmarks.readouts import READOUTS, Shape, check_points
 from gswe_pyg.datasets import PointCloudMNIST, SetCircles
 from gswe_pyg.losses import simclr_loss, simsiam_loss
@@ -179,7 +180,7 @@ def execute(run: Run, context: Context) -> Outcome:
         begin = time.process_time()
         points, queries = (embed(model, s, context.device).cpu() for s in (train, test))
         seconds = time.process_time() - begin
-        parameters = sum(p.numel() for p in model.parameters())
+        parameters = num_parameters(model)
     else:
         points, queries, seconds = frozen.without_network(
             run.readout, train, test, run.directions, run.points
@@ -223,10 +224,7 @@ def _train(
         for views in _batches_of_views(run, train, generator):
             z, z_bar = project(_embed(model, views, device)).chunk(2)
             loss = LOSSES[run.loss](z, z_bar, run)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            of_epoch.append(loss.detach())
+            of_epoch.append(step(optimizer, loss))
         losses.append(torch.stack(of_epoch).tolist())
     model.eval()
     return losses

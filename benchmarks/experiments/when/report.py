@@ -7,9 +7,10 @@ import pandas as pd
 
 from benchmarks.engine.pages import Claim, commits
 from benchmarks.engine.records import Record, frame
-from benchmarks.engine.tables import difference, markdown, mean_and_deviation, save
+from benchmarks.engine.statistics import best_cells, difference
+from benchmarks.engine.tables import markdown, mean_and_deviation, save
 from benchmarks.experiments.when.data import TASKS
-from benchmarks.experiments.when.run import PARAMETER_FREE
+from benchmarks.experiments.when.run import PARAMETER_FREE, Run
 from benchmarks.readouts import READOUTS, in_order, label
 
 CELL = ["task", "with_size", "train_sets", "readout"]
@@ -33,12 +34,7 @@ Records = Mapping[str, list[Record]]
 
 def chosen(records: list[Record]) -> pd.DataFrame:
     """The runs with the learning rate of each cell that is best on validation sets."""
-    table = frame(records)
-    score = table.groupby([*CELL, "learning_rate"])["valid"].mean()
-    best = score.groupby(level=CELL).idxmax().map(lambda key: key[-1])
-    best = best.rename("best").reset_index()
-    table = table.merge(best, on=CELL)
-    return table[table["learning_rate"] == table["best"]]
+    return best_cells(frame(records, Run), CELL, ["learning_rate"])
 
 
 def name(readout: str) -> str:

@@ -1,6 +1,5 @@
 """Trains a small network with a readout on sets whose label depends on one thing."""
 
-import copy
 from dataclasses import dataclass, replace
 
 import torch
@@ -10,7 +9,8 @@ from torch_geometric.nn import MLP
 
 from benchmarks.engine.config import RunSettings, check_choices, check_positive
 from benchmarks.engine.grid import Context, Outcome
-from benchmarks.experiments.graphs.graph_table import GraphTable
+from benchmarks.engine.training import Best, num_parameters, step
+from benchmarks.experiments.set_table import SetTable
 from benchmarks.experiments.when.data import TASKS, make_sets
 from benchmarks.readouts import READOUTS, Shape
 from gswe_pyg import GSWEAggregation
@@ -59,19 +59,19 @@ class Network(torch.nn.Module):
         width = readout_channels(self.readout, run.hidden) + run.with_size
         self.head = MLP([width, run.hidden, 2], norm=None)
 
-    def forward(self, sets: GraphTable) -> Tensor:
+    def forward(self, sets: SetTable) -> Tensor:
         out = self.readout(self.backbone(sets.x), sets.index(), dim_size=len(sets))
         return self.head(append_size(out, sets) if self.with_size else out)
 
 
-def append_size(out: Tensor, sets: GraphTable) -> Tensor:
-    return torch.cat([out, sets.node_ptr.diff().log()[:, None]], dim=-1)
+def append_size(out: Tensor, sets: SetTable) -> Tensor:
+    return torch.cat([out, sets.ptr.diff().log()[:, None]], dim=-1)
 
 
 def execute(run: Run, context: Context) -> Outcome:
     """Keeps the parameters that are best on validation sets, and tests them."""
     parts = [NUM_TEST, NUM_VALIDATION, max(NUM_TRAINING, run.train_sets)]
-    sets = GraphTable.from_sets(*make_sets(run.task, sum(parts), run.seed))
+    sets = SetTable(*make_sets(run.task, sum(parts), run.seed))
     test, validation, train = torch.arange(sum(parts)).split(parts)
     train = train[: run.train_sets]
     if run.readout == PARAMETER_FREE:
@@ -81,41 +81,36 @@ def execute(run: Run, context: Context) -> Outcome:
     optimizer = torch.optim.Adam(model.parameters(), run.learning_rate)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, run.steps)
     generator = torch.Generator().manual_seed(run.seed)
-    best, best_state = (-1.0, 0.0), None
-    for step in range(1, run.steps + 1):
+    best = Best(model)
+    for number in range(1, run.steps + 1):
         chosen = torch.randint(len(train), (run.batch_size,), generator=generator)
         batch = sets.select(train[chosen])
         model.train()
-        loss = F.cross_entropy(model(batch), batch.y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        loss = step(optimizer, F.cross_entropy(model(batch), batch.y))
         schedule.step()
-        if step % max(1, run.steps // CHECKS) == 0:
-            score = accuracy(model, sets, validation)
-            if score > best[0]:
-                best, best_state = (score, step), copy.deepcopy(model.state_dict())
-    model.load_state_dict(best_state)
+        if number % max(1, run.steps // CHECKS) == 0:
+            best.offer(accuracy(model, sets, validation), number)
+    best.restore()
     return Outcome(
         metrics={
             "test": accuracy(model, sets, test),
-            "valid": best[0],
-            "best_step": best[1],
+            "valid": best.score,
+            "best_step": best.when,
             "train_loss": round(loss.item(), 6),
         },
-        parameters=sum(p.numel() for p in model.parameters()),
+        parameters=num_parameters(model),
     )
 
 
 @torch.no_grad()
-def accuracy(model: Network, sets: GraphTable, part: Tensor) -> float:
+def accuracy(model: Network, sets: SetTable, part: Tensor) -> float:
     model.eval()
     chosen = sets.select(part)
     return (model(chosen).argmax(-1) == chosen.y).double().mean().item()
 
 
 def _without_network(
-    run: Run, sets: GraphTable, train: Tensor, validation: Tensor, test: Tensor
+    run: Run, sets: SetTable, train: Tensor, validation: Tensor, test: Tensor
 ) -> Outcome:
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline

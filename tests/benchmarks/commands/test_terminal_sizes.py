@@ -60,7 +60,7 @@ def test_graphgym(real_data, tmp_path):
 
 
 def test_speed(tmp_path):
-    session = shown("speed", "quick=true", "only=small", f"results={tmp_path}")
+    session = shown("speed", "only=small", f"results={tmp_path}")
     assert any(line.startswith("| ") and "mean" in line for line in session.lines)
     assert (tmp_path / "speed.json").exists()
 

@@ -5,6 +5,7 @@ import pytest
 
 from benchmarks.engine import records
 from benchmarks.engine.records import RecordFile, identifier, without_nan
+from benchmarks.experiments.graphs.run import Run
 
 FIRST, SECOND = ({"id": identifier({"run": i})} for i in range(2))
 
@@ -58,7 +59,8 @@ def test_records_hold_no_nan(tmp_path):
 
 def test_a_frame_has_settings_and_metrics():
     record = {"config": {"seed": 3}, "metrics": {"accuracy": 0.5, "train_loss": None}}
-    frame = records.frame([record, {**record, "parameters": 7}])
+    frame = records.frame([record, {**record, "parameters": 7}], Run)
     assert list(frame["seed"]) == [3, 3]
+    assert list(frame["schedule"]) == ["constant"] * 2  # was added later
     assert frame["train_loss"].isna().all()
     assert list(frame["parameters"].dropna()) == [7]

@@ -7,7 +7,7 @@ from benchmarks.experiments.self_supervised.frozen import (
     probes,
     without_network,
 )
-from benchmarks.experiments.self_supervised.set_table import SetTable
+from benchmarks.experiments.set_table import SetTable
 
 
 def test_nearest_neighbors():

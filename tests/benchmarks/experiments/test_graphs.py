@@ -8,11 +8,12 @@ import torch
 from benchmarks.engine import config
 from benchmarks.engine.arguments import UsageError
 from benchmarks.engine.grid import Context
+from benchmarks.engine.training import num_parameters
 from benchmarks.experiments.graphs import data as graph_data
 from benchmarks.experiments.graphs import run as graphs
-from benchmarks.experiments.graphs.data import METRICS, TU
-from benchmarks.experiments.graphs.graph_table import GraphTable
+from benchmarks.experiments.graphs.data import METRICS
 from benchmarks.experiments.graphs.run import Run, execute
+from benchmarks.experiments.set_table import GraphTable, SetTable
 from benchmarks.readouts import MAX_ATTENDED, READOUTS, SLICERS, Shape
 
 TINY = Run(dataset="MUTAG", epochs=2, hidden=8, layers=2, points=4, batch_size=16)
@@ -22,7 +23,7 @@ NUM_GRAPHS, NUM_CLASSES = 60, 2
 CONTEXT = Context(torch.device("cpu"), Path("data"))
 
 
-def make_graphs(kind: str) -> GraphTable:
+def make_graphs(kind: str) -> SetTable:
     """Rings of three to nine nodes, the classes apart by what is on the nodes."""
     generator = torch.Generator().manual_seed(0)
     sizes = torch.randint(3, 10, (NUM_GRAPHS,), generator=generator)
@@ -33,13 +34,13 @@ def make_graphs(kind: str) -> GraphTable:
     rings = [torch.stack([torch.arange(n), torch.arange(n).roll(1)]) for n in sizes]
     edge_index = torch.cat(rings, dim=1)
     if kind == "features":
-        return GraphTable(x, edge_index, None, ptr, ptr, y)
+        return GraphTable(x, ptr, y, edge_index, None, ptr)
     if kind == "sets":
-        return GraphTable.from_sets(x, ptr, y)
+        return SetTable(x, ptr, y)
     atoms = owner[:, None].expand(-1, 9).contiguous()
     bonds = torch.zeros(len(owner), 3, dtype=torch.long)
     target = y if kind == "binary" else y * 10.0 + 5
-    return GraphTable(atoms, edge_index, bonds, ptr, ptr, target[:, None])
+    return GraphTable(atoms, ptr, target[:, None], edge_index, bonds, ptr)
 
 
 def thirds() -> dict[str, torch.Tensor]:
@@ -165,7 +166,7 @@ def test_a_network_that_diverges_loses(dataset, worst, monkeypatch):
     assert scores == (worst, float("inf"))
 
 
-def nan_outputs(batch: GraphTable) -> torch.Tensor:
+def nan_outputs(batch: SetTable) -> torch.Tensor:
     return torch.full((len(batch), NUM_CLASSES), torch.nan)
 
 
@@ -182,7 +183,7 @@ def test_elements_of_modelnet10(real_data, monkeypatch):
     load = graph_data._modelnet10_graphs.__wrapped__
     sets, num_train = load(root, 16)
     assert num_train == 3991
-    assert sets.node_ptr.diff().unique().tolist() == [16]
+    assert sets.ptr.diff().unique().tolist() == [16]
     whole, _ = load(root, None)
     assert sets.x[:16].equal(whole.x[:16])
     assert sets.x[-16:].equal(whole.x[-1024:-1008])
@@ -215,22 +216,6 @@ def test_bad_arguments(argument, message):
         config.load("graphs", ["readout=[mean,gswe_heads4]", argument])
 
 
-def test_presets_have_every_data_set_and_readout():
-    for preset in ("small", "paper"):
-        runs = config.load("graphs", [f"preset={preset}"]).runs
-        assert {run.dataset for run in runs} == set(METRICS)
-        for dataset in METRICS:
-            seeds = [
-                sorted(
-                    r.seed for r in runs if (r.dataset, r.readout) == (dataset, name)
-                )
-                for name in {run.readout for run in runs}
-            ]
-            assert seeds.count(seeds[0]) == len(seeds) == 11
-    tens = {run.dataset for run in config.load("graphs").runs if run.seed == 9}
-    assert tens == set(TU) - {"NCI1", "DD", "REDDIT-BINARY"}
-
-
 def test_trials_look_at_validation_parts_only():
     run = replace(TINY, evaluate="validation")
     metrics = execute(run, CONTEXT).metrics
@@ -259,7 +244,7 @@ def test_size_and_width_for_any_readout():
         batch = task.graphs.select(torch.arange(4))
         x = torch.randn(len(batch.x), 8)
         out = sized.readout(x, batch.index(), dim_size=4)
-        torch.testing.assert_close(out[:, -1], batch.node_ptr.diff().log())
+        torch.testing.assert_close(out[:, -1], batch.ptr.diff().log())
         assert out[:, :-1].equal(plain.readout(x, batch.index(), dim_size=4))
 
 
@@ -267,10 +252,7 @@ def test_wide_readouts_have_as_many_parameters_as_four_heads():
     run = replace(TINY, points=16, with_size=True)
     task = graph_data.DATASETS["MUTAG"](Path("data"), run)
     wide, heads = (
-        sum(
-            p.numel()
-            for p in graphs.build(replace(run, readout=name), task).parameters()
-        )
+        num_parameters(graphs.build(replace(run, readout=name), task))
         for name in ("max_wide", "gswe_heads4")
     )
     assert 0 <= heads - wide < run.hidden + 2 + task.num_outputs
@@ -305,17 +287,7 @@ def test_public_splits(tmp_path, monkeypatch):
     ]
 
 
-def test_new_settings_leave_old_names_alone():
-    old = {
-        field: value
-        for field, value in vars(TINY).items()
-        if field not in ("attributes", "schedule", "splits", "with_size", "extremes")
-    }
-    assert TINY.settings() == old
-    changed = replace(TINY, schedule="cosine")
-    assert changed.settings() == {**old, "schedule": "cosine"}
-    assert changed.identifier() != TINY.identifier()
-    # Only heads have extremes to leave out.
+def test_only_heads_have_extremes_to_leave_out():
     assert replace(TINY, extremes=False).canonical() == TINY
     heads = replace(TINY, readout="gswe_heads1", extremes=False)
     assert heads.canonical() == heads

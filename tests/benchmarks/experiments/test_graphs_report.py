@@ -1,4 +1,5 @@
 import pandas as pd
+import pytest
 
 from benchmarks.experiments.graphs.cells import average_ranks
 from benchmarks.experiments.graphs.report import message
@@ -71,27 +72,39 @@ def test_message_and_differences(tmp_path):
     )
 
 
-def test_rates_and_extremes_are_chosen_by_validation(tmp_path):
-    found = []
+@pytest.mark.parametrize(
+    ("setting", "worse", "better"),
+    [
+        ("learning_rate", 0.001, 0.01),
+        ("dropout", 0.5, 0.0),
+        ("extremes", True, False),
+        ("points", 8, 16),
+        ("epochs", 100, 50),
+    ],
+)
+def test_validation_chooses_the_cell_of_a_readout(tmp_path, setting, worse, better):
+    found = [record("ENZYMES", "mean", seed, 0.5) for seed in range(3)]
     for seed in range(3):
-        found += [
-            record("ENZYMES", "max", seed, 0.5),
-            record("ENZYMES", "mean", seed, 0.6, 0.9, learning_rate=0.01),
-        ]
-    # Two of three seeds have the other rate, which is worse on validation parts.
-    for seed in range(2):
-        found.append(record("ENZYMES", "mean", seed, 0.8, 0.7, learning_rate=0.001))
+        cell = {"with_size": False, setting: better}
+        found.append(record("ENZYMES", "gswe_heads4", seed, 0.6, 0.7, **cell))
+    # Better in a seed that the other cell lacks, worse in those that both have.
+    for seed, valid in ((1, 0.6), (2, 0.6), (3, 1.0)):
+        cell = {"with_size": False, setting: worse}
+        found.append(record("ENZYMES", "gswe_heads4", seed, 0.8, valid, **cell))
+    # Nor does another task count.
+    found.append(record("ENZYMES", "gswe_heads4", 2, 0.9, 1.0, splits="public"))
+    text = report("graphs", found, tmp_path)
+    assert ["GSWE, 4 heads", "**60.00 ± 0.00**"] in [row[:2] for row in rows(text)]
+    name = setting.replace("_", " ")
+    assert ["GSWE, 4 heads", f"{name} {better}"] in rows(text)
+
+
+def test_cells_without_a_common_seed(tmp_path):
+    found = [record("ENZYMES", "mean", seed, 0.5) for seed in (0, 1)]
+    found += [record("ENZYMES", "max", seed, 0.4, 0.1) for seed in (0, 1)]
+    found.append(record("ENZYMES", "max", 2, 0.9, 0.9, dropout=0.5))
     table = rows(report("graphs", found, tmp_path))
-    assert [row[1] for row in table if row[0] in ("mean", "max")][:2] == [
-        "**60.00 ± 0.00**",
-        "50.00 ± 0.00",
-    ]
-    records = [r for r in comparison() if r["config"]["dataset"] == "ENZYMES"]
-    for seed in range(4):
-        settings = {"with_size": True, "extremes": False}
-        records.append(record("ENZYMES", "gswe_heads4", seed, 0.1, 0.9, **settings))
-    text = message({"readouts": records})
-    assert text.startswith("**GSWE, 4 heads without extremes does not win: it is ")
+    assert ["max", "40.00 ± 0.00"] in [row[:2] for row in table]
 
 
 def test_scores_and_ranks(tmp_path):
@@ -105,7 +118,7 @@ def test_scores_and_ranks(tmp_path):
         record("ogbg-molesol", "gswe_linear", 0, 1.5, seconds=1.5),
         record("ogbg-molesol", "max", 0, 9.0),  # has no rank: MUTAG lacks it
         record("DD", "mean", 0, 0.6),  # nothing to compare with
-        record("MUTAG", "mean", 0, 0.99, epochs=1),  # another protocol
+        record("MUTAG", "mean", 0, 0.99, attributes=True),  # another task
         record("PTC_MR", "mean", 0, 0.99, evaluate="validation"),  # a trial
     ]
     text = report("graphs", records, tmp_path)

@@ -8,7 +8,7 @@ from benchmarks.engine.grid import Context
 from benchmarks.experiments.self_supervised import report
 from benchmarks.experiments.self_supervised import run as self_supervised
 from benchmarks.experiments.self_supervised.run import DATASETS, Run, execute
-from benchmarks.experiments.self_supervised.set_table import SetTable
+from benchmarks.experiments.set_table import SetTable
 from benchmarks.readouts import READOUTS, Shape
 from tests.benchmarks.markdown import rows
 

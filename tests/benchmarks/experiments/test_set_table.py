@@ -1,7 +1,8 @@
 import pytest
 import torch
+from torch_geometric.data import Batch, Data, InMemoryDataset
 
-from benchmarks.experiments.self_supervised.set_table import SetTable
+from benchmarks.experiments.set_table import GraphTable, SetTable
 from gswe_pyg.datasets import SetCircles
 
 
@@ -56,3 +57,40 @@ def test_parts_are_random_but_fixed():
     assert (len(rest), len(held_out)) == (15, 5)
     both = torch.cat([rest.x, held_out.x])
     assert torch.equal(both.sort(dim=0).values, sets.x.sort(dim=0).values)
+
+
+class Graphs(InMemoryDataset):
+    def __init__(self, found):
+        super().__init__()
+        self.data, self.slices = self.collate(found)
+
+
+@pytest.mark.parametrize("with_edge_attr", [False, True])
+@pytest.mark.parametrize("chosen", [[0, 1, 2, 3], [2, 0, 2], [1], [3, 1]])
+def test_selecting_graphs_is_collating(chosen, with_edge_attr):
+    torch.manual_seed(0)
+    found = []
+    for number, (size, num_edges) in enumerate([(3, 4), (1, 0), (5, 9), (2, 2)]):
+        edges = torch.randint(size, (2, num_edges))
+        attr = {"edge_attr": torch.randn(num_edges, 3)} if with_edge_attr else {}
+        data = {"x": torch.randn(size, 2), "edge_index": edges, "y": number}
+        found.append(Data(**data, **attr))
+    table = GraphTable.from_dataset(Graphs(found))
+    assert (len(table), table.max_size) == (4, 5)
+    part = table.select(torch.tensor(chosen))
+    batch = Batch.from_data_list([found[i] for i in chosen])
+    for ours in (part, part.select(torch.arange(len(chosen)))):
+        assert ours.x.equal(batch.x)
+        assert ours.joined_edges().equal(batch.edge_index)
+        assert ours.index().equal(batch.batch)
+        assert ours.ptr.equal(batch.ptr)
+        assert ours.y.equal(batch.y)
+        assert (ours.edge_attr is None) is not with_edge_attr
+        assert not with_edge_attr or ours.edge_attr.equal(batch.edge_attr)
+
+
+def test_batches_are_even_and_complete():
+    sets = SetTable(torch.arange(9.0)[:, None], torch.arange(10), torch.arange(9))
+    batches = list(sets.batches(torch.arange(9), 4))
+    assert [len(batch) for batch in batches] == [3, 3, 3]  # not 4, 4, 1
+    assert torch.cat([batch.y for batch in batches]).equal(torch.arange(9))

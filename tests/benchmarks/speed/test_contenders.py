@@ -1,105 +1,162 @@
+"""The contenders of the speed benchmark, and how they take turns."""
+
+import gc
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from torch_geometric.nn import global_mean_pool
 
-from benchmarks.speed.contenders import CONTENDERS, gradients, prepare
-from benchmarks.speed.memory import peak_memory
+from benchmarks.speed import timing
+from benchmarks.speed.contenders import CONTENDERS, prepare
+from benchmarks.speed.memory import CLEAR, peak_memory
 from benchmarks.speed.shapes import SKEWED, Shape, make_batch
+from benchmarks.speed.timing import MODES, take_turns, time_shape
 
 SHAPES = [Shape(5, 7, 4, 5), Shape(3, 9, 8, 16), Shape(4, 5, 4, 2, large=40)]
 shapes = pytest.mark.parametrize("shape", SHAPES, ids=str)
 
 
-def build(name, shape):
-    return CONTENDERS[name].build(shape)
+def call(name, shape, batch, train=False, points=None):
+    contender = CONTENDERS[name]
+    readout = contender.build(shape.slices, shape.points)
+    if points is not None:
+        torch.nn.init.constant_(readout.points, points)
+    return prepare(contender, readout, batch, train)()
 
 
 @shapes
 def test_batches(shape):
     batch = make_batch(shape, seed=3)
     sizes = batch.ptr.diff()
-    assert batch.num_graphs == shape.graphs + bool(shape.large)
-    assert batch.x.shape == (len(batch.index), shape.slices)
     assert torch.equal(batch.index.bincount(), sizes)
-    assert batch.max_nodes == max(sizes)
-    assert sizes.max() <= max(3 * shape.nodes // 2, shape.large)
-    assert sizes.min() >= shape.nodes // 2
+    assert batch.x.shape == (len(batch.index), shape.slices)
+    assert batch.num_graphs == shape.padded[0] == len(sizes)
+    assert shape.nodes // 2 <= sizes.min() <= sizes.max() <= shape.padded[1]
     assert torch.equal(make_batch(shape, seed=3).x, batch.x)
-    assert torch.equal(batch.to("cpu").weight, batch.weight)
-    columns = np.concatenate(batch.columns(), axis=1)
-    assert np.array_equal(columns.T, batch.x.numpy())
 
 
 @shapes
-@pytest.mark.parametrize("name", ["padded", "segment_quantile_torch", "gswe_identity"])
-def test_same_operator_same_numbers(shape, name):
-    batch = make_batch(shape, seed=0)
-    ours, other = build("segment_quantile", shape), build(name, shape)
-    if name == "gswe_identity":
-        torch.nn.init.zeros_(other.aggregation.points)
-    expected = ours(batch)
-    torch.testing.assert_close(other(batch).view_as(expected), expected)
-    torch.testing.assert_close(gradients(other, batch)[0], gradients(ours, batch)[0])
+def test_the_same_operator_gives_the_same_numbers(shape):
+    batch = make_batch(shape)
+    for train in (False, True):
+        expected, *others = (
+            call(name, shape, batch, train, points)
+            for name, points in {
+                "segment_quantile": None,
+                "segment_quantile_torch": None,
+                "padded": None,
+                "gswe_identity": 0.0,
+            }.items()
+        )
+        expected = expected[0] if train else expected
+        for other in others:
+            other = other[0] if train else other.view_as(expected)
+            torch.testing.assert_close(other, expected)
+    torch.testing.assert_close(
+        call("gswe_identity_heads1", shape, batch), call("mean", shape, batch)
+    )
 
 
 @shapes
 def test_pyg_reads_quantiles_at_other_positions(shape):
     # As many quantiles for the same q, but where numpy's default has them.
-    batch = make_batch(shape, seed=0)
+    batch = make_batch(shape)
     q = (np.arange(shape.points) + 0.5) / shape.points
-    expected = [
-        np.quantile(column.astype(np.float64), q, axis=-1).reshape(-1)
-        for column in batch.columns()
-    ]
+    graphs = np.split(batch.x.double().numpy(), batch.ptr[1:-1])
+    expected = [np.quantile(x, q, axis=0).reshape(-1) for x in graphs]
     for name in ("quantile", "fast_quantile"):
-        out = build(name, shape)(batch)
+        out = call(name, shape, batch)
         np.testing.assert_allclose(out, np.stack(expected), rtol=1e-4, atol=1e-5)
 
 
-@shapes
-def test_one_head_starts_as_the_mean(shape):
-    batch = make_batch(shape, seed=0)
-    readout = build("gswe_identity_heads1", shape)
-    expected = global_mean_pool(batch.x, batch.index)
-    torch.testing.assert_close(readout(batch), expected)
-    torch.testing.assert_close(build("mean", shape)(batch), expected)
-
-
-@shapes
 @pytest.mark.parametrize("name", ["segment_quantile_weights", "gswe_weights"])
-def test_weights_are_seen(shape, name):
-    batch, readout = make_batch(shape, seed=0), build(name, shape)
-    other = replace(batch, weight=batch.weight.flip(0))
-    assert not torch.equal(readout(batch), readout(other))
+def test_weights_are_seen(name):
+    batch = make_batch(SHAPES[0])
+    other = batch._replace(weight=batch.weight.flip(0))
+    torch.manual_seed(0)
+    out = call(name, SHAPES[0], batch)
+    torch.manual_seed(0)
+    assert not torch.equal(out, call(name, SHAPES[0], other))
 
 
-@pytest.mark.parametrize("name", CONTENDERS)
-def test_every_contender_is_called_in_both_modes(name):
-    contender, batch = CONTENDERS[name], make_batch(SHAPES[0], seed=0)
-    if contender.obstacle(batch, SHAPES[0]):
-        pytest.skip("not installed")
-    readout = contender.build(SHAPES[0])
-    before = batch.x.clone()
-    for train in (False, True):
-        prepare(contender, readout, batch, train)()
-    assert torch.equal(batch.x, before)
-
-
-def test_contenders_that_cannot_say_why(monkeypatch):
-    batch = make_batch(SKEWED, seed=0)
-    assert CONTENDERS["padded"].obstacle(batch, SKEWED) == "needs 30 GB"
-    assert CONTENDERS["segment_quantile"].obstacle(batch, SKEWED) is None
+def test_what_cannot_be_measured_is_recorded(monkeypatch):
+    assert CONTENDERS["padded"].obstacle(SKEWED) == "needs 30 GB"
+    assert CONTENDERS["segment_quantile"].obstacle(SKEWED) is None
     absent = replace(CONTENDERS["fsw"], requires="no_such_package")
-    assert absent.obstacle(make_batch(SHAPES[0], 0), SHAPES[0]) == "not installed"
-    assert peak_memory(SKEWED, "padded", seed=0)["skipped"] == "needs 30 GB"
+    assert absent.obstacle(SHAPES[0]) == "not installed"
+    records = [*time_shape(SKEWED, ["padded"], 2, budget=0.01, device="cpu")]
+    records.append(peak_memory(SKEWED, "padded"))
+    assert [line["skipped"] for line in records] == ["needs 30 GB"] * 3
 
 
+def test_all_contenders_are_timed_in_both_modes():
+    names = [n for n, c in CONTENDERS.items() if c.group != "network"]
+    names = [n for n in names if not CONTENDERS[n].obstacle(SHAPES[0])]
+    records = list(time_shape(SHAPES[0], names, 2, budget=0.01, device="cpu"))
+    found = [(line["contender"], line["mode"]) for line in records]
+    assert sorted(found) == sorted((name, mode) for name in names for mode in MODES)
+    for line in records:
+        low, high = line["quartiles"]
+        assert 0 < low <= line["seconds"] <= high
+        assert line["repetitions"] == 2
+
+
+@pytest.mark.skipif(not CLEAR.exists(), reason="needs Linux")
 def test_peak_memory():
-    record = peak_memory(Shape(16, 1000, 64, 8), "segment_quantile", seed=0)
-    if record.get("skipped") == "needs Linux":
-        pytest.skip("reads /proc")
+    record = peak_memory(Shape(16, 1000, 64, 8), "segment_quantile")
     # The gradient at least.
     assert record["peak_bytes"] > record["slice_bytes"] > 2e6
+
+
+class Clock:
+    """Stands still but for the calls that are timed."""
+
+    def __init__(self):
+        self.now, self.log = 0.0, []
+
+    def turn(self, name, seconds):
+        def make(i):
+            def call():
+                assert not gc.isenabled()
+                self.now += seconds
+                self.log.append((name, i))
+
+            self.now += 100  # what a turn prepares is not timed
+            return call
+
+        return make
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(timing, "perf_counter", lambda: clock.now)
+    return clock
+
+
+def test_rounds_are_interleaved(clock):
+    turns = {name: clock.turn(name, 0.25) for name in "abc"}
+    assert take_turns(turns, rounds=4) == {name: [0.25] * 4 for name in "abc"}
+    rounds = [clock.log[i : i + 3] for i in range(6, 18, 3)]
+    assert clock.log[:2] == [("a", -1), ("a", -2)]  # warms up
+    for i, of_round in enumerate(rounds):
+        assert sorted(of_round) == [("a", i), ("b", i), ("c", i)]
+    assert len({tuple(name for name, _ in of_round) for of_round in rounds}) > 1
+
+
+def test_slow_ones_take_fewer_turns_evenly_spread(clock):
+    lengths = {"fast": 0.01, "slow": 0.5, "4 s": 4.0, "60 s": 60.0}
+    turns = {name: clock.turn(name, seconds) for name, seconds in lengths.items()}
+    seconds = take_turns(turns, rounds=16, budget=2.0)
+    assert len(seconds["fast"]) == 16
+    assert [i for name, i in clock.log if name == "slow"] == [-1, -2, 3, 7, 11, 15]
+    assert seconds["4 s"] == [4.0] * 3  # at least
+    assert seconds["60 s"] == [60.0]  # what takes very long is not repeated
+
+
+def test_devices_are_synchronised_before_and_after(clock, monkeypatch):
+    wait = lambda: clock.log.append(("wait", 0))  # noqa: E731
+    monkeypatch.setattr(timing.torch.accelerator, "synchronize", wait)
+    take_turns({"a": clock.turn("a", 1.0)}, rounds=1, device="cuda")
+    assert [name for name, _ in clock.log] == ["wait", "a", "wait"] * 3

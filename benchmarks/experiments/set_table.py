@@ -1,25 +1,27 @@
-"""A data set of sets as three tensors."""
+"""Data sets of sets, or of graphs, as a few tensors.
+
+Collating graph by graph would take longer than a step of a small model. A batch of rows
+of such a table is a few index operations.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
+from torch_geometric.data import InMemoryDataset
 
 from gswe_pyg.datasets.set_dataset import SetDataset
 
 
 @dataclass(frozen=True)
 class SetTable:
-    """All elements one after the other, the borders of the sets, and the labels.
-
-    Collating graph by graph would take longer than a step of a small model. A
-    batch of rows of this table is three index operations.
-    """
+    """All elements one after the other, the borders of the sets, and the labels."""
 
     x: Tensor  # [N, d]
     ptr: Tensor  # [B + 1]
-    y: Tensor  # [B]
+    y: Tensor  # [B, *]
 
     @classmethod
     def from_dataset(cls, dataset: SetDataset) -> "SetTable":
@@ -29,7 +31,11 @@ class SetTable:
         return cls(x.float(), batch.ptr, batch.y.view(-1))
 
     def __len__(self) -> int:
-        return self.y.numel()
+        return self.y.size(0)
+
+    @cached_property
+    def max_size(self) -> int:
+        return int(self.ptr.diff().max())
 
     def index(self) -> Tensor:
         """The set of each element."""
@@ -38,11 +44,13 @@ class SetTable:
 
     def select(self, chosen: Tensor) -> "SetTable":
         """The chosen sets, in the order asked for."""
-        begin, sizes = self.ptr[chosen], self.ptr[chosen + 1] - self.ptr[chosen]
-        ptr = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
-        shift = (begin - ptr[:-1]).repeat_interleave(sizes)
-        rows = torch.arange(shift.numel(), device=shift.device) + shift
+        rows, ptr = _rows(self.ptr, chosen)
         return SetTable(self.x[rows], ptr, self.y[chosen])
+
+    def batches(self, chosen: Tensor, batch_size: int) -> "Iterator[SetTable]":
+        """As even as can be: a last batch of one node would fail in a batch norm."""
+        for part in chosen.tensor_split(-(-len(chosen) // batch_size)):
+            yield self.select(part)
 
     def take(self, num_sets: int | None) -> "SetTable":
         """A random but always the same part of that many sets, all if ``None``."""
@@ -87,3 +95,39 @@ class SetTable:
             y = self.y[begin : begin + count]
             yield SetTable(self.x[first:last], ptr - first, y)
             begin += count
+
+
+@dataclass(frozen=True)
+class GraphTable(SetTable):
+    """All edges one after the other, too."""
+
+    edge_index: Tensor  # [2, E], nodes counted from the first of their graph
+    edge_attr: Tensor | None  # [E, *]
+    edge_ptr: Tensor  # [B + 1]
+
+    @classmethod
+    def from_dataset(cls, dataset: InMemoryDataset) -> "GraphTable":
+        """PyG keeps graphs much like this; the whole data set is taken."""
+        data = dataset._data
+        ptrs = [dataset.slices[key].clone() for key in ("x", "edge_index")]
+        edges = data.edge_index, data.edge_attr, ptrs[1]
+        return cls(data.x, ptrs[0], data.y, *edges)
+
+    def select(self, chosen: Tensor) -> "GraphTable":
+        nodes, ptr = _rows(self.ptr, chosen)
+        edges, edge_ptr = _rows(self.edge_ptr, chosen)
+        edge_attr = None if self.edge_attr is None else self.edge_attr[edges]
+        edges = self.edge_index[:, edges], edge_attr, edge_ptr
+        return GraphTable(self.x[nodes], ptr, self.y[chosen], *edges)
+
+    def joined_edges(self) -> Tensor:
+        """The edges as those of one large graph."""
+        return self.edge_index + self.ptr[:-1].repeat_interleave(self.edge_ptr.diff())
+
+
+def _rows(ptr: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
+    """The rows of the chosen sets, and the borders that these then have."""
+    begin, sizes = ptr[chosen], ptr[chosen + 1] - ptr[chosen]
+    new_ptr = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
+    shift = (begin - new_ptr[:-1]).repeat_interleave(sizes)
+    return torch.arange(shift.numel(), device=shift.device) + shift, new_ptr
