@@ -3,7 +3,8 @@
 One thread embeds sets in batches, alone and beside a second process that does the same;
 one step of training; and the exchange of the gradients of a model between two processes
 on gloo. Two cores share caches and memory: the second process costs PyTorch's linear
-layer with mean pooling as well, which stands beside ours. [docs/scaling.md](../../docs/scaling.md) extrapolates from these.
+layer with mean pooling as well, which stands beside ours.
+[docs/scaling.md](../../docs/scaling.md) extrapolates from these.
 """
 
 import time
