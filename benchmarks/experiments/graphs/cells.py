@@ -16,7 +16,10 @@ METRIC_LABELS = {"accuracy": "accuracy, %", "rocauc": "ROC-AUC, %", "rmse": "RMS
 AXES = ("dataset", "readout", "seed")
 #: What makes it another task. Of all other settings the values are taken that are best
 #: on validation parts, for each data set and readout.
-TASK = ("evaluate", "with_size", "elements", "train_graphs", "attributes", "splits")
+TASK = (
+    *("evaluate", "with_size", "elements", "train_graphs", "attributes", "splits"),
+    "log_degrees",
+)
 CHOSEN = [name for name in Run.__dataclass_fields__ if name not in (*AXES, *TASK)]
 
 

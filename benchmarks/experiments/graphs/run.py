@@ -45,6 +45,7 @@ class Run(RunSettings):
     splits: str = added("stratified")  # or "public", of TU sets
     with_size: bool = added(False)  # the log size is appended, to any readout
     extremes: bool = added(True)  # of heads
+    log_degrees: bool = added(False)  # as features of TU sets without labels of nodes
 
     def __post_init__(self) -> None:
         DATASETS[self.dataset]

@@ -11,12 +11,14 @@ from benchmarks.experiments.graphs.data import METRICS
 
 #: What a row of the table is.
 SETTINGS = ["readout", "slicer", "points", "dropout", "extremes"]
+SETTINGS += ["epochs", "log_degrees"]
 
 
 def trials(records: list[Record]) -> str:
     """A row for each setting, and a row for each change of one setting alone."""
     table = largest_protocols(records, SETTINGS)
-    varied = ["readout", *(s for s in SETTINGS[1:] if table[s].nunique() > 1)]
+    counts = table.groupby("dataset")[SETTINGS[1:]].nunique().max()
+    varied = ["readout", *counts[counts > 1].index]
     table = table.drop_duplicates(["dataset", *varied, "seed"])
     table[varied] = table[varied].astype(str)
     datasets = [name for name in METRICS if name in set(table["dataset"])]
