@@ -24,14 +24,12 @@ QUESTIONS = {
     "Are there no labels to train with?": "SetEmbedder(...)\nvectors without training",
     "Do you need distances between sets?": "GSWEAggregation(d, L, M)\nand .distance",
     "Does the target add up over the nodes,\nor grow with their number?": (
-        "sum pooling,\nor encode_size=True below"
+        "sum pooling, alone\nor beside heads"
     ),
     "Does the mean tell all there is?": "mean pooling",
-    "Is four times the width affordable?": (
-        "GSWEAggregation(d, heads=4,\nextremes=True)"
-    ),
+    "Is four times the width affordable?": "GSWEAggregation(d, heads=4)",
 }
-OTHERWISE = "GSWEAggregation(d, heads=1,\nextremes=True)"
+OTHERWISE = "GSWEAggregation(d, heads=1)"
 
 
 @torch.no_grad()

@@ -66,10 +66,8 @@ def main() -> None:
     print("--------|---------------|--------")
     for label in ("mean", "GSWE"):
         seed_everything(args.seed)
-        if label == "mean":
-            readout = MeanAggregation()
-        else:
-            readout = GSWEAggregation(32, heads=1, extremes=True)
+        is_ours = label == "GSWE"
+        readout = GSWEAggregation(32, heads=1) if is_ours else MeanAggregation()
         model = Net(dataset.num_features, dataset.num_classes, readout)
         optimizer = torch.optim.Adam(model.parameters(), lr=0.005)
         model(next(iter(test))).sum().backward()  # the first call compiles

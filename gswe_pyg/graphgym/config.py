@@ -27,7 +27,7 @@ def add_gswe_config(cfg: CfgNode) -> None:
     cfg.gswe.heads = 1
 
     # Whether minimum and maximum of each slice are read, too.
-    cfg.gswe.extremes = True
+    cfg.gswe.extremes = False
 
     # Number of slices; as many as gnn.dim_inner by default.
     cfg.gswe.slices = None

@@ -54,7 +54,7 @@ def test_one_line_changes_the_readout_and_nothing_else():
     stock = create_model(dim_in=NUM_FEATURES, dim_out=NUM_CLASSES)
     readout = ours.post_mp.readout
     assert isinstance(readout, GSWEAggregation)
-    assert repr(readout) == repr(GSWEAggregation(16, heads=1, extremes=True))
+    assert repr(readout) == repr(GSWEAggregation(16, heads=1))
     names = {name for name in ours.state_dict() if "readout" not in name}
     assert names == set(stock.state_dict())
     assert ours(batch())[0].shape == stock(batch())[0].shape == (3, NUM_CLASSES)
