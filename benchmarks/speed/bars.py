@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Callable
-from itertools import pairwise, product
+from itertools import pairwise
 from statistics import geometric_mean as mean
 from typing import NamedTuple
 
 import pandas as pd
 
+from benchmarks.speed.contenders import LABELS
 from benchmarks.speed.shapes import GROWTH, SKEWED, Shape
 from benchmarks.speed.timing import MODES
 
@@ -50,40 +51,37 @@ BARS = (
 )
 
 
-def _measured(frame: pd.DataFrame, mode: str, bar: Bar) -> float:
-    """NaN without records."""
+def verdicts(frame: pd.DataFrame) -> pd.DataFrame:
+    """A row for each bar and mode: the demand, what came out, and if it is met."""
+    return pd.DataFrame(
+        _verdict(frame, bar, mode, limit)
+        for bar in BARS
+        for mode, limit in zip(MODES, (bar.forward, bar.training), strict=True)
+        if limit is not None
+    )
+
+
+def _verdict(frame: pd.DataFrame, bar: Bar, mode: str, limit: float) -> dict[str, str]:
     chosen = frame[(frame["part"] == bar.part) & (frame["mode"] == mode)]
     if bar.case is not None:
         chosen = chosen[chosen["case"] == bar.case]
     values = chosen.pivot(index="contender", columns="case", values="value")
     over, under = values.reindex([bar.over]), values.reindex([bar.under])
     ratios = (over.iloc[0] / (under.iloc[0] if bar.under else 1.0)).dropna()
-    return bar.how(ratios) if len(ratios) else math.nan
-
-
-def verdicts(frame: pd.DataFrame, labels: dict[str, str]) -> pd.DataFrame:
-    """A row for each bar and mode: the demand, what came out, and if it is met."""
-    rows = []
-    for bar, (i, mode) in product(BARS, enumerate(MODES)):
-        limit = (bar.forward, bar.training)[i]
-        if limit is None:
-            continue
-        value = _measured(frame, mode, bar)
+    measured, reached = "-", "not measured"
+    if len(ratios):
+        value = bar.how(ratios)
         is_met = value >= limit if bar.sense == ">=" else value <= limit
-        reached = "yes" if is_met else "**no**"
-        names = [labels[name] for name in (bar.over, bar.under) if name]
-        rows.append(
-            {
-                "part": bar.part if bar.case is None else f"{bar.part}, {bar.case}",
-                "bar": " / ".join(names),
-                "of the cases": "mean" if bar.how is mean else "worst",
-                "mode": mode,
-                "demanded": f"{bar.sense} {limit:.3g}",
-                "measured": "-" if math.isnan(value) else f"{value:.3g}",
-                "reached": "not measured" if math.isnan(value) else reached,
-            }
-        )
-    return pd.DataFrame(rows)
+        measured, reached = f"{value:.3g}", "yes" if is_met else "**no**"
+    return {
+        "part": bar.part if bar.case is None else f"{bar.part}, {bar.case}",
+        "bar": " / ".join(LABELS[name] for name in (bar.over, bar.under) if name),
+        "of the cases": "mean" if bar.how is mean else "worst",
+        "mode": mode,
+        "demanded": f"{bar.sense} {limit:.3g}",
+        "measured": measured,
+        "reached": reached,
+    }
 
 
 def steps(frame: pd.DataFrame) -> pd.DataFrame:

@@ -10,12 +10,8 @@ from benchmarks.speed.memory import peak_memory
 from benchmarks.speed.shapes import GROWTH, SIX, SKEWED, SMALL, Shape
 from benchmarks.speed.timing import Record, time_shape
 
-LABELS = {name: contender.label for name, contender in CONTENDERS.items()} | {
-    "bucketed": "bucketed, not padded",
-    "padded_batches": "shuffled and padded",
-}
-
 OURS, ALL = ("operator", "readout"), ("operator", "readout", "other", "floor")
+CPU_ONLY = ("numpy_sort", "fsw")
 
 
 @dataclass(frozen=True)
@@ -26,11 +22,10 @@ class Setting:
     data: Path = Path("data")
 
     def names(self, *groups: str) -> list[str]:
-        """Contenders; numpy and extra packages know no device."""
-        names = [name for name, c in CONTENDERS.items() if c.group in groups]
-        if self.device == "cpu":
-            return names
-        return [n for n in names if n != "numpy_sort" and not CONTENDERS[n].requires]
+        """The contenders of some groups that run on the device."""
+        left_out = () if self.device == "cpu" else CPU_ONLY
+        names = (name for name, c in CONTENDERS.items() if c.group in groups)
+        return [name for name in names if name not in left_out]
 
     def time(
         self, shapes: Iterable[Shape], names: list[str], rounds: int, budget: float
@@ -40,7 +35,7 @@ class Setting:
             yield from time_shape(shape, names, rounds, budget, self.device)
 
 
-def _without_slow(setting: Setting) -> Iterator[Record]:
+def _one_thread(setting: Setting) -> Iterator[Record]:
     names = [*setting.names(*OURS, "floor"), "padded", "sort", "mean"]
     return setting.time(SIX, names, rounds=12, budget=0.2)
 
@@ -66,10 +61,6 @@ class Part:
     #: The contender that the others are given in multiples of, if not in themselves.
     baseline: str | None = "segment_quantile"
     on_device: bool = False
-    #: Where it has its own number.
-    threads: int | None = None
-    #: From records to the page, where they are no table of contenders and cases.
-    render: Callable[[list[Record]], str] | None = None
 
 
 _SHAPE = "Columns are graphs, mean nodes, slices and points."
@@ -82,7 +73,7 @@ PARTS = {
         lambda s: s.time(SIX, s.names(*ALL), rounds=24, budget=0.4),
         on_device=True,
     ),
-    "one_thread": Part("One thread", _SHAPE, _without_slow, threads=1),
+    "one_thread": Part("One thread", _SHAPE, _one_thread),
     "skewed": Part(
         "One large graph",
         "Many small graphs and one large one, which padding is worst at.",
@@ -135,7 +126,5 @@ PARTS = {
         "Sets to vectors",
         "`gswe_pyg.sets.SetEmbedder`, which trains nothing.",
         lambda s: sets.measure(s.data),
-        baseline=None,
-        render=sets.render,
     ),
 }

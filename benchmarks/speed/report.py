@@ -9,13 +9,20 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from benchmarks.engine.tables import markdown, save
-from benchmarks.speed import bars
-from benchmarks.speed.parts import LABELS, PARTS
-from benchmarks.speed.timing import MODES
+from benchmarks.speed import bars, sets
+from benchmarks.speed.contenders import LABELS
+from benchmarks.speed.parts import PARTS
 
 Results = dict[str, Any]
 
-TITLES = dict(zip(MODES, ("Forward", "Forward and backward"), strict=True))
+TITLES = {"forward": "Forward", "training": "Forward and backward"}
+
+INTRODUCTION = (
+    "# Speed and memory\n\nMade by `python -m benchmarks report speed` from what "
+    "`python -m benchmarks speed` measured. All contenders take turns in one process, "
+    "on batches that differ in sizes and values; times are medians. Where several runs "
+    "differ little, take it for noise."
+)
 
 
 def refresh(results: Path) -> None:
@@ -58,13 +65,9 @@ def render(results: Results, path: Path) -> str:
     """The whole page as Markdown; the figure goes beside the file of results."""
     records = frame(results)
     sections = [
-        "# Speed and memory",
-        "Made by `python -m benchmarks report speed` from what `python -m benchmarks "
-        "speed` measured. All contenders take turns in one process, on batches that "
-        "differ in sizes and values; times are medians. Where several runs differ "
-        "little, take it for noise.",
+        INTRODUCTION,
         "## Bars\n\nWhat the project demands of itself, and what came out.",
-        markdown(bars.verdicts(records, LABELS)),
+        markdown(bars.verdicts(records)),
         "## Origin",
         markdown(_origin(results)),
     ]
@@ -72,8 +75,8 @@ def render(results: Results, path: Path) -> str:
         if name not in results:
             continue
         sections.append(f"## {part.title}\n\n{part.about}")
-        if part.render is not None:
-            sections.append(part.render(results[name]["records"]))
+        if name == "sets":
+            sections.append(sets.render(results[name]["records"]))
             continue
         chosen = records[records["part"] == ("steps" if name == "growth" else name)]
         for mode, of_mode in chosen.groupby("mode"):
