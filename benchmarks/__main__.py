@@ -46,7 +46,7 @@ def usage() -> str:
     lines = ["usage: python -m benchmarks COMMAND [--help] [key=value ...]", ""]
     for path in FILES:
         summary = ast.get_docstring(ast.parse(path.read_text()))
-        lines.append(f"  {path.stem:<14} {summary}")
+        lines.append(f"  {path.stem:<10} {summary}")
     return "\n".join(lines)
 
 

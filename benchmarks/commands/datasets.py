@@ -37,9 +37,10 @@ class Options:
 
 
 def main(arguments: list[str]) -> int:
+    options = parse(Options, arguments, "datasets")
+
     import pandas as pd
 
-    options = parse(Options, arguments, "datasets")
     if options.picture is not None:
         draw_set_circles(options.picture)
         print(f"figure: {options.picture}")

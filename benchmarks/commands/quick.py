@@ -1,4 +1,4 @@
-"""Sets to vectors, and readouts that learn: a minute or two, no download."""
+"""Sets to vectors, readouts that learn: a minute or two, no download."""
 
 import os
 import time
