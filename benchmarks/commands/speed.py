@@ -30,7 +30,7 @@ def main(arguments: list[str]) -> int:
 
     from benchmarks.engine import measurements
     from benchmarks.speed import bars, rehearsal, report
-    from benchmarks.speed.parts import PARTS, Setting
+    from benchmarks.speed.parts import MEASURES, PARTS, Setting
     from benchmarks.speed.shapes import SEED
 
     names = options.only.split(",") if options.only else list(PARTS)
@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
         torch.set_num_threads(1 if name == "one_thread" else threads)
         bystanders = measurements.Bystanders()
         try:
-            records = list(tqdm(PARTS[name].measure(setting), name, unit=" records"))
+            records = list(tqdm(MEASURES[name](setting), name, unit=" records"))
         except FileNotFoundError as error:  # what is on file stays
             print(f"{name} is not measured: {error}")
             continue

@@ -20,6 +20,7 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.nn import SAGEConv, aggr
 from torch_geometric.utils import to_dense_batch
 
+from benchmarks.engine.training import step
 from benchmarks.experiments.documents.model import HIDDEN, SetClassifier
 from benchmarks.speed.contenders import CONTENDERS, forward_or_step
 from benchmarks.speed.shapes import SEED
@@ -44,13 +45,7 @@ def _training(
 ) -> Turn:
     """In each round a step of Adam on the next batch."""
     optimizer = torch.optim.Adam(model.parameters(), **options)
-
-    def step(batch: Any) -> None:
-        optimizer.zero_grad()
-        loss(model, batch).backward()
-        optimizer.step()
-
-    return lambda i: lambda: step(batches[i % len(batches)])
+    return lambda i: lambda: step(optimizer, loss(model, batches[i % len(batches)]))
 
 
 # A GIN on ogbg-molhiv #################################################################

@@ -1,7 +1,6 @@
 """The command, from the measurements to the verdicts and the page."""
 
 import json
-from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -13,7 +12,7 @@ from benchmarks.engine.measurements import read
 from benchmarks.speed import bars, rehearsal, report, sets
 from benchmarks.speed.contenders import LABELS
 from benchmarks.speed.memory import PROCESS
-from benchmarks.speed.parts import PARTS
+from benchmarks.speed.parts import MEASURES, PARTS
 from benchmarks.speed.shapes import GROWTH, SKEWED, Shape
 from benchmarks.speed.timing import MODES, record
 
@@ -95,12 +94,9 @@ def test_the_page_on_file_is_that_of_the_records(tmp_path):
 def test_a_run_of_all_parts(tmp_path, capsys, monkeypatch):
     on_file = read(RESULTS / "speed.json")
 
-    def fake(name):
-        lines = (on_file[name] if name in on_file else on_file["shapes"])["records"]
-        return replace(PARTS[name], measure=lambda setting: iter(lines))
-
     for name in PARTS:
-        monkeypatch.setitem(PARTS, name, fake(name))
+        lines = on_file.get(name, on_file["shapes"])["records"]
+        monkeypatch.setitem(MEASURES, name, lambda setting, lines=lines: iter(lines))
         assert name in Options.__doc__
     assert main(["speed", f"results={tmp_path}"]) == 0
     results = read(tmp_path / "speed.json")
@@ -114,7 +110,7 @@ def test_a_run_of_all_parts(tmp_path, capsys, monkeypatch):
     def fail(setting):
         raise FileNotFoundError("no data")
 
-    monkeypatch.setitem(PARTS, "gin", replace(PARTS["gin"], measure=fail))
+    monkeypatch.setitem(MEASURES, "gin", fail)
     assert main(["speed", "only=gin", f"results={tmp_path}"]) == 0
     assert "gin is not measured: no data" in capsys.readouterr().out
     assert read(tmp_path / "speed.json") == results
