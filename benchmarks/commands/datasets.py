@@ -102,13 +102,13 @@ def draw_set_circles(path: Path, num_columns: int = 5) -> None:
     style.use("gswe_pyg.style")
     dataset = SetCircles()
     figure = Figure(figsize=(2 * num_columns, 4.2), layout="tight")
-    axes = figure.subplots(2, num_columns, sharex=True, sharey=True)
+    equal = {"aspect": "equal"}
+    axes = figure.subplots(2, num_columns, sharex=True, sharey=True, subplot_kw=equal)
     for label, (row, radius) in enumerate(zip(axes, (1, 2), strict=True)):
         chosen = dataset[dataset.y == label][:num_columns]
         for axis, data in zip(row, chosen, strict=True):
             axis.add_patch(Circle((0, 0), radius, fill=False, color="0.85"))
             axis.scatter(*data.pos.T, s=14, color=f"C{label}")
-            axis.set_aspect("equal")
             axis.set_title(f"{data.num_nodes} elements", fontsize=9)
             axis.tick_params(labelsize=7)
         row[0].set_ylabel(f"class {label}, radius {radius}", fontsize=9)
