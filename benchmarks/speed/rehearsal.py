@@ -1,5 +1,7 @@
 """What the benchmark would measure on a device that this machine does not have."""
 
+from pathlib import Path
+
 import pandas as pd
 import torch
 
@@ -11,17 +13,7 @@ from benchmarks.speed.shapes import SIX, SKEWED, Shape
 #: Bytes a second that the memory of two devices can move (SXM, 80 GB).
 BANDWIDTH = {"A100": 2.04e12, "H100": 3.35e12}
 
-TEXT = """There is no device {device!r} here: nothing is measured.
-
-Where there is one, these parts are measured, forward and in training, with a
-synchronisation before and after every call: {parts}.
-
-Contenders: {contenders}.
-
-The least time of forward and backward by bytes alone (arithmetic, not measured), to
-compare the times of `segment_quantile` with:
-
-{roofline}"""
+TEMPLATE = Path(__file__).with_name("rehearsal.md").read_text().strip()
 
 
 def is_available(device: str) -> bool:
@@ -34,7 +26,7 @@ def is_available(device: str) -> bool:
 
 def render(setting: Setting, parts: list[str]) -> str:
     """The parts, the contenders, and the least time by bytes."""
-    return TEXT.format(
+    return TEMPLATE.format(
         device=setting.device,
         parts=", ".join(f"{name} ({PARTS[name].title.lower()})" for name in parts),
         contenders="; ".join(LABELS[name] for name in setting.names(*ALL)),

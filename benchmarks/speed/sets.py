@@ -22,6 +22,8 @@ from benchmarks.speed.timing import Record
 from gswe_pyg.datasets import PointCloudMNIST
 from gswe_pyg.sets import SetEmbedder
 
+TEMPLATE = Path(__file__).with_name("sets.md").read_text().strip()
+
 
 def measure(data: Path) -> Iterator[Record]:
     yield alone(clouds, data / "MNIST")
@@ -130,24 +132,6 @@ def stream(num_sets: int = 10_000_000, chunk: int = 100_000) -> Record:
     }
 
 
-SEARCH = """\
-The nearest of {sets:,} sets to each of {sets:,} queries: points on triangles, \
-squares, stars and circles, 20 to 60 a set. Vectors are made anew in the time \
-given. Pairs are compared for some of the queries, and the time for all is \
-extrapolated. *Found*: how often the nearest set by POT's sliced, or exact, \
-distance is the nearest, or among the nearest ten."""
-
-CLOUDS = """\
-Point Cloud MNIST, {sets:,} sets of {elements:,} points, 16 slices x 16 points, \
-`fit_transform`: {seconds:.2f} s ({time}); memory, with input and vectors, \
-{multiple:.2f} times the input ({memory})."""
-
-STREAM = """\
-{sets:,} sets in columns of {chunk:,}, 8 slices x 8 points: \
-{seconds:.0f} s; the process took {first:.0f} MiB in the first tenth and \
-{last:.0f} MiB in the last, {growth:.3f} times as much ({verdict})."""
-
-
 def render(records: list[Record]) -> str:
     """The section of the page."""
     search = [r for r in records if r["case"] == "search"]
@@ -155,13 +139,19 @@ def render(records: list[Record]) -> str:
     clouds, stream = of_case["clouds"], of_case["stream"]
     multiple = 1 + clouds["peak_bytes"] / clouds["input_bytes"]
     first, last = stream["first_bytes"] / 2**20, stream["last_bytes"] / 2**20
-    clouds |= {"multiple": multiple, "memory": _verdict(multiple, 3, "x")}
-    clouds |= {"time": _verdict(clouds["seconds"], 5, " s")}
-    stream |= {"first": first, "last": last, "growth": last / first}
-    stream |= {"verdict": _verdict(last / first, 1.05, "x")}
-    table = markdown(pd.DataFrame(map(_search_row, search)))
-    texts = (SEARCH, search[0]), (table, {}), (CLOUDS, clouds), (STREAM, stream)
-    return "\n\n".join(text.format(**values) for text, values in texts)
+    return TEMPLATE.format(
+        sets=search[0]["sets"],
+        table=markdown(pd.DataFrame(map(_search_row, search))),
+        clouds=clouds,
+        time=_verdict(clouds["seconds"], 5, " s"),
+        multiple=multiple,
+        memory=_verdict(multiple, 3, "x"),
+        stream=stream,
+        first=first,
+        last=last,
+        growth=last / first,
+        verdict=_verdict(last / first, 1.05, "x"),
+    )
 
 
 def _search_row(r: Record) -> dict[str, str]:

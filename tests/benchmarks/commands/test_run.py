@@ -53,19 +53,6 @@ def test_errors_are_one_line(capfd, tmp_path, arguments, message):
     assert message in last
 
 
-def test_files_that_cannot_be_read_are_one_line(capsys, tmp_path):
-    latin, bad = tmp_path / "latin.yaml", tmp_path / "bad.yaml"
-    latin.write_bytes(b"description: caf\xe9\n")
-    bad.write_text("description: d\nexperiment: graphs\npresets: {small: [1]}\n")
-    records = tmp_path / "set_circles.jsonl"
-    records.write_text('{"id": "0"}\n<<<<<<<\n{"id": "1"}\n')
-    for arguments in (["run", str(latin)], ["run", str(bad)], ["report"], ["list"]):
-        assert main([*arguments, f"results={tmp_path}"]) == 2
-        error = capsys.readouterr().err
-        assert error.startswith("error: ")
-        assert error.count("\n") == 1
-
-
 def test_a_package_that_is_missing_is_named_with_its_extra(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "jsonargparse", None)
     assert main(["list", "results=x"]) == 2

@@ -13,7 +13,7 @@ from benchmarks.speed import bars, rehearsal, report, sets
 from benchmarks.speed.contenders import LABELS
 from benchmarks.speed.memory import PROCESS
 from benchmarks.speed.parts import MEASURES, PARTS
-from benchmarks.speed.shapes import GROWTH, SKEWED, Shape
+from benchmarks.speed.shapes import GROWTH, Shape
 from benchmarks.speed.timing import MODES, record
 
 OURS = "segment_quantile"
@@ -63,24 +63,6 @@ def test_growth_is_judged_step_by_step(last, is_met):
     found = verdicts(frame("growth", *records))
     key = ("steps, nodes: 400 to 1600", OURS, "worst", "training")
     assert found == {key: (f"{last}", is_met)}
-
-
-def test_memory_is_in_multiples_of_the_slices():
-    sizes = {"peak_bytes": 300, "slice_bytes": 100}
-    found = verdicts(frame("memory", record(SKEWED, OURS, "training", **sizes)))
-    assert found == {(f"memory, {SKEWED}", OURS, "worst", "training"): ("3", "yes")}
-
-
-def test_table():
-    skipped = record("case 1", "sort", "forward", skipped="needs 9 GB")
-    records = [*times("sort", 0.004), skipped, *times("mean", 0.001, 0.25)]
-    records += times(OURS, 0.002, 50.0)
-    table = report.table(frame("small", *records), "mean")
-    assert table.to_numpy().tolist() == [
-        ["segment_quantile", "2.00x", "200x", "20.0x"],
-        ["PyG SortAggregation", "4.00x", "needs 9 GB", "4.00x (1 of 2)"],
-        ["PyG mean", "1 ms", "250 ms", "1.00x"],
-    ]
 
 
 def test_the_page_on_file_is_that_of_the_records(tmp_path):
