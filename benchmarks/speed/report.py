@@ -49,13 +49,10 @@ def cost_line(path: Path) -> str:
 def frame(results: Results) -> pd.DataFrame:
     """All records: part, case, contender, mode, and as value the seconds or, of memory,
     the multiple of the slice matrix."""
-    rows = [
-        {"part": part, **record}
-        for part, content in results.items()
-        for record in content["records"]
-    ]
+    parts = {name: pd.DataFrame(part["records"]) for name, part in results.items()}
+    found = pd.concat(parts, names=["part", "line"]).reset_index("part")
     columns = ["part", "case", "contender", "mode", "seconds", "skipped"]
-    found = pd.DataFrame(rows).reindex(columns=[*columns, "peak_bytes", "slice_bytes"])
+    found = found.reindex(columns=[*columns, "peak_bytes", "slice_bytes"])
     found["value"] = found["seconds"].fillna(found["peak_bytes"] / found["slice_bytes"])
     found = pd.concat([found, bars.steps(found)], ignore_index=True)
     return found.astype({"value": float})
@@ -138,9 +135,9 @@ def _short(value: float) -> str:
 
 def _draw(records: pd.DataFrame, path: Path) -> None:
     """A bar for each contender and mode: the geometric mean over the shapes."""
-    seconds = records.pivot(
-        index="contender", columns=["mode", "case"], values="value"
-    ).rename(columns={"training": "forward and backward"})
+    columns = ["mode", "case"]
+    seconds = records.pivot(index="contender", columns=columns, values="value")
+    seconds = seconds.rename(columns={"training": "forward and backward"})
     names = [name for name in LABELS if name in seconds.index and name != bars.OURS]
     ratios = (seconds / seconds.loc[bars.OURS]).reindex(names).dropna(how="all")
     means = ratios.T.groupby(level="mode").agg(lambda r: geometric_mean(r.dropna())).T

@@ -7,7 +7,8 @@ what disturbs one disturbs all.
 import gc
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -74,26 +75,20 @@ def time_shape(
         if isinstance(readouts[name], torch.nn.Module):
             readouts[name].to(device)
 
-    def make_turn(number: int, name: str, train: bool) -> Turn:
+    def turn(number: int, name: str, train: bool, i: int) -> Call:
         # The kernel must not meet a layout again that its neighbour has just made.
-        def turn(i: int) -> Call:
-            batch = batches[(i + 5 * number) % NUM_BATCHES]
-            return prepare(CONTENDERS[name], readouts[name], batch, train)
-
-        return turn
+        batch = batches[(i + 5 * number) % NUM_BATCHES]
+        return prepare(CONTENDERS[name], readouts[name], batch, train)
 
     for mode in MODES:
-        turns = {n: make_turn(i, n, mode == "training") for i, n in enumerate(readouts)}
+        train = mode == "training"
+        turns = {name: partial(turn, k, name, train) for k, name in enumerate(readouts)}
         for name, seconds in take_turns(turns, rounds, budget).items():
             yield record(shape, name, mode, seconds)
 
 
 def record(
-    case: str | Shape,
-    contender: str,
-    mode: str,
-    seconds: list[float] | None = None,
-    **more: Any,
+    case: object, contender: str, mode: str, seconds: Sequence[float] = (), **more: Any
 ) -> Record:
     """One line of the results; all parts have these columns."""
     line = {"case": str(case), "contender": contender, "mode": mode}
