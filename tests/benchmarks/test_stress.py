@@ -28,14 +28,14 @@ def test_the_command_runs_the_chosen_tests_and_shows_all(tmp_path, monkeypatch, 
         assert files == ["test_costs.py", "test_drift.py"]
         assert env["STRESS_SIZES"] == "small"
         assert env["STRESS_RESULTS"] == str(tmp_path / "stress.json")
-        write_part(tmp_path, "drift", {"size": 4}, check(0.2, 0.15))
         return subprocess.CompletedProcess(command, 1)
 
     page.refresh(tmp_path)  # nothing to show
     assert list(tmp_path.iterdir()) == []
-    monkeypatch.setattr(subprocess, "run", run)
     write_part(tmp_path, "drift", {"size": 3}, check(0.1, 0.15))
     write_part(tmp_path, "a", {"size": 1}, check(1), check(0, 0))
+    write_part(tmp_path, "drift", {"size": 4}, check(0.2, 0.15))
+    monkeypatch.setattr(subprocess, "run", run)
     assert stress.main(["only=costs,drift", "sizes=small", f"results={tmp_path}"]) == 1
     assert str(tmp_path / "stress.md") in capsys.readouterr().out
     assert {path.name for path in tmp_path.iterdir()} == {"stress.json", "stress.md"}
