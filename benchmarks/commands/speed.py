@@ -49,7 +49,8 @@ def main(arguments: list[str]) -> int:
         bystanders = measurements.Bystanders()
         try:
             records = list(tqdm(MEASURES[name](setting), name, unit=" records"))
-        except FileNotFoundError as error:  # what is on file stays
+        except (FileNotFoundError, ModuleNotFoundError) as error:
+            # What is on file stays.
             print(f"{name} is not measured: {error}")
             continue
         measurements.write(path, name, bystanders, seed=SEED, records=records)

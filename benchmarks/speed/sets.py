@@ -11,7 +11,6 @@ import numpy as np
 import ot
 import pandas as pd
 import psutil
-import pyarrow as pa
 from scipy.stats import wasserstein_distance
 
 from benchmarks.engine.tables import markdown
@@ -105,9 +104,11 @@ def clouds(root: Path) -> Record:
 
 def stream(num_sets: int = 10_000_000, chunk: int = 100_000) -> Record:
     """Arrow columns one after the other, as from a file; vectors are not kept."""
+    import pyarrow as pa  # an extra of its own, which the page does not need
+
     random = np.random.default_rng(SEED)
 
-    def column() -> pa.Array:
+    def column() -> "pa.Array":
         ptr = np.append(0, np.cumsum(random.integers(1, 10, chunk))).astype(np.int32)
         x = random.standard_normal(2 * ptr[-1], dtype=np.float32)
         elements = pa.FixedSizeListArray.from_arrays(x, 2)
