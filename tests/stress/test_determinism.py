@@ -112,7 +112,7 @@ def _hash(tensors):
     return hashlib.sha256(content).hexdigest()
 
 
-def test_deterministic_algorithms(seed, measure):
+def test_deterministic_algorithms(seed, measure, request):
     """PyTorch then refuses what is not deterministic, and fills memory that is not
     initialised with NaN: whoever reads it gives other results."""
     x, ptr = ragged(6, random_sizes(12, 40, seed), seed=seed, boundaries=True)
@@ -127,6 +127,7 @@ def test_deterministic_algorithms(seed, measure):
             cases[f"{kind} {name}{weighted}"] = partial(run, *arguments)
     expected = {label: _hash(case()) for label, case in cases.items()}
     errors, differing = [], []
+    request.addfinalizer(lambda: torch.use_deterministic_algorithms(False))
     torch.use_deterministic_algorithms(True)
     for label, case in cases.items():
         try:
@@ -134,7 +135,6 @@ def test_deterministic_algorithms(seed, measure):
                 differing.append(label)
         except RuntimeError as error:
             errors.append(f"{label}: {error}")
-    torch.use_deterministic_algorithms(False)
     of = f"of {len(cases)}"
     name = "errors under torch.use_deterministic_algorithms(True)"
     measure(name, len(errors), 0, of, errors=errors)
