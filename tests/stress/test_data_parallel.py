@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 from backends import ragged
 from fresh import call_together
+from test_readouts import GSWE
 from torch.nn import Linear
 from torch.nn.parallel import DistributedDataParallel
 
@@ -28,18 +29,7 @@ SMALL = {"steps": 2, "sets": 6}
 #: SGD amplifies the rounding of sums a little with every step.
 MAX_DISTANCE = {"float64": 1e-12, "float32": 1e-4}
 
-OPTIONS = {
-    "default": {},
-    "mlp": {"slicer": "mlp"},
-    "polynomial": {"slicer": "polynomial"},
-    "identity": {"slicer": "identity"},
-    "step": {"interpolation": "step"},
-    "barycentric": {"interpolation": "barycentric"},
-    "pswe": {"interpolation": "pswe"},
-    "references": {"num_references": 3},
-    "slice": {"reference": "slice"},
-    "projected": {"out_channels": 4},
-    "with size": {"encode_size": True},
+OPTIONS = GSWE | {
     "projected with size": {"out_channels": 4, "encode_size": True},
     "heads": {"heads": 2, "extremes": True},
     "PMA": {},
