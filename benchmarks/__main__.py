@@ -1,5 +1,6 @@
 """``python -m benchmarks COMMAND``: every command is a module in ``commands/``."""
 
+import ast
 import importlib
 import os
 import sys
@@ -7,11 +8,8 @@ from pathlib import Path
 
 from benchmarks.engine.arguments import UsageError, check_known
 
-COMMANDS = sorted(
-    path.stem
-    for path in (Path(__file__).parent / "commands").glob("*.py")
-    if path.stem != "__init__"
-)
+FILES = sorted(Path(__file__).parent.glob("commands/[a-z]*.py"))
+COMMANDS = [path.stem for path in FILES]
 
 
 def main(arguments: list[str]) -> int:
@@ -21,7 +19,9 @@ def main(arguments: list[str]) -> int:
             print(usage())
             code = 0 if arguments else 2
         else:
-            code = command(arguments[0]).main(arguments[1:]) or 0
+            check_known("command", arguments[:1], COMMANDS)
+            command = importlib.import_module(f"benchmarks.commands.{arguments[0]}")
+            code = command.main(arguments[1:]) or 0
         sys.stdout.flush()
         return code
     except SystemExit as end:  # after help, or stopped with a word about it
@@ -42,15 +42,11 @@ def main(arguments: list[str]) -> int:
         return 2
 
 
-def command(name: str):
-    check_known("command", [name], COMMANDS)
-    return importlib.import_module(f"benchmarks.commands.{name}")
-
-
 def usage() -> str:
     lines = ["usage: python -m benchmarks COMMAND [--help] [key=value ...]", ""]
-    for name in COMMANDS:
-        lines.append(f"  {name:<14} {command(name).SUMMARY}")
+    for path in FILES:
+        summary = ast.get_docstring(ast.parse(path.read_text()))
+        lines.append(f"  {path.stem:<10} {summary}")
     return "\n".join(lines)
 
 

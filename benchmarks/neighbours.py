@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import ot
 import pandas as pd
+from matplotlib.figure import Figure
 from sklearn.neighbors import NearestNeighbors
 from tqdm import tqdm
 
@@ -93,15 +94,9 @@ def compare(num_sets: int, path: Path) -> None:
         seconds[name] = f"{1e3 * (time.perf_counter() - start):,.0f} ms"
     is_same = found.apply(lambda near: labels[near] == truth)
     is_exact = found.eq(found["exact optimal transport"], axis=0)
-    table = pd.DataFrame(
-        {
-            "nearest by": list(found),
-            "same class": [f"{share:.0%}" for share in is_same.mean()],
-            "same set as exact": [f"{share:.0%}" for share in is_exact.mean()],
-            "time": list(seconds.values()),
-        }
-    )
-    print(markdown(table))
+    shares = {"same class": is_same.mean(), "same set as exact": is_exact.mean()}
+    table = pd.DataFrame(shares).map("{:.0%}".format).assign(time=seconds)
+    print(markdown(table.reset_index(names="nearest by")))
     _draw(queries, sets, found, is_same, path)
 
 
@@ -113,20 +108,16 @@ def _draw(
     queries: Sets, sets: Sets, found: pd.DataFrame, is_same: pd.DataFrame, path: Path
 ) -> None:
     """The first queries, each beside what is nearest to it by each distance."""
-    import matplotlib.pyplot as plt
-
     rows, columns = min(6, len(queries)), len(found.columns) + 1
-    size = 1.8 * columns, 1.6 * rows
-    figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False)
+    figure = Figure(figsize=(1.8 * columns, 1.6 * rows), layout="tight")
+    window = {"xlim": (-1.9, 1.9), "ylim": (-1.9, 1.9), "aspect": "equal"}
+    window |= {"xticks": [], "yticks": []}
+    axes = figure.subplots(rows, columns, squeeze=False, subplot_kw=window)
     for i, line in enumerate(axes):
         cells = [queries[i], *(sets[near] for near in found.iloc[i])]
-        colours = [("tab:green" if same else "tab:red") for same in is_same.iloc[i]]
+        colours = is_same.iloc[i].map({True: "tab:green", False: "tab:red"})
         for axis, x, colour in zip(line, cells, ["black", *colours], strict=True):
             axis.scatter(*x.T, s=6, c=colour)
-            axis.set(xlim=(-1.9, 1.9), ylim=(-1.9, 1.9), xticks=[], yticks=[])
-            axis.set_aspect("equal")
     for axis, name in zip(axes[0], ["query", *found], strict=True):
         axis.set_title(name, fontsize=9)
-    figure.tight_layout()
     save(figure, path)
-    plt.close(figure)

@@ -1,4 +1,5 @@
-"""One module per command: ``SUMMARY``, and ``main(arguments)`` with its exit code.
+"""One module per command: its docstring is its line of ``python -m benchmarks --help``,
+and ``main(arguments)`` returns its exit code.
 
 They import what is slow inside of functions, so that a mistyped argument is answered at
 once.

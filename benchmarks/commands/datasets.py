@@ -1,6 +1,6 @@
-"""``python -m benchmarks datasets``: the set data sets beside the paper's table."""
+"""Statistics of the set data sets beside the paper's table."""
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import fill
@@ -10,15 +10,7 @@ from benchmarks.engine.arguments import option, parse
 from benchmarks.engine.tables import markdown, save
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from torch import Tensor
-
     from gswe_pyg.datasets import SetDataset
-
-SUMMARY = "statistics of the set data sets beside the paper's table"
-
-TRAIN_SHARE = 0.7  # of the documents, in the published splits of the word sets
-BATCH_SIZE = 64  # of the paper's experiments on the word sets
 
 COLUMNS = ("training sets", "mean size", "features", "classes")
 PAPER = {
@@ -46,18 +38,19 @@ class Options:
 
 def main(arguments: list[str]) -> int:
     options = parse(Options, arguments, "datasets")
+
+    import pandas as pd
+
     if options.picture is not None:
         draw_set_circles(options.picture)
         print(f"figure: {options.picture}")
         return 0
-    opened = dict(open_datasets(options.data))
-    print(f"{markdown(table(opened))}\n\n{fill(NOTE, 80)}")
-    if "amazon" in opened:
-        print(f"\n{padding_report(opened['amazon'])}")
+    rows = [_row(name, dataset) for name, dataset in open_datasets(options.data)]
+    print(f"{markdown(pd.DataFrame(rows))}\n\n{fill(NOTE, 80)}")
     return 0
 
 
-def open_datasets(root: Path) -> "Iterable[tuple[str, SetDataset]]":
+def open_datasets(root: Path) -> "Iterator[tuple[str, SetDataset]]":
     """The data sets that are laid out, and a line about each one that is not."""
     from gswe_pyg import datasets
 
@@ -75,57 +68,27 @@ def open_datasets(root: Path) -> "Iterable[tuple[str, SetDataset]]":
             print(f"{fill(f'{name} is left out: {error}', 80)}\n")
 
 
-def table(found: "dict[str, SetDataset]") -> "pd.DataFrame":
+def _row(name: str, dataset: "SetDataset") -> dict[str, str]:
     """Our statistics, each with the paper's in brackets, if it has them."""
-    import pandas as pd
-
     from gswe_pyg.datasets import WordSets
 
-    rows = {}
-    for name, dataset in found.items():
-        share = TRAIN_SHARE if isinstance(dataset, WordSets) else 1.0
-        ours = (
-            round(share * len(dataset)),
-            dataset.set_sizes.double().mean().item(),
-            dataset.num_features,
-            dataset.num_classes,
-        )
-        rows[name] = [_short(number) for number in ours]
-        if name in PAPER:
-            pairs = zip(rows[name], PAPER[name], strict=True)
-            rows[name] = [f"{our} ({_short(their)})" for our, their in pairs]
-    frame = pd.DataFrame.from_dict(rows, orient="index", columns=COLUMNS)
-    return frame.reset_index(names="data set")
+    share = 0.7 if isinstance(dataset, WordSets) else 1.0
+    size = dataset.set_sizes.double().mean().item()
+    ours = (
+        round(share * len(dataset)),
+        size,
+        dataset.num_features,
+        dataset.num_classes,
+    )
+    cells = [_short(number) for number in ours]
+    if name in PAPER:
+        pairs = zip(cells, PAPER[name], strict=True)
+        cells = [f"{cell} ({_short(their)})" for cell, their in pairs]
+    return {"data set": name} | dict(zip(COLUMNS, cells, strict=True))
 
 
 def _short(number: float) -> str:
     return f"{number:,}" if isinstance(number, int) else f"{number:.1f}"
-
-
-def padded(sizes: "Tensor", batches: "Iterable[list[int] | Tensor]") -> tuple[int, int]:
-    """The rows of all padded batches, and the pairs of rows that attention sees."""
-    longest = [(len(batch), int(sizes[batch].max())) for batch in batches]
-    return sum(b * n for b, n in longest), sum(b * n * n for b, n in longest)
-
-
-def padding_report(dataset: "SetDataset") -> str:
-    import torch
-
-    from gswe_pyg.loader import BucketBatchSampler
-
-    sizes = dataset.set_sizes
-    generator = torch.Generator().manual_seed(0)
-    shuffled = torch.randperm(len(sizes), generator=generator).split(BATCH_SIZE)
-    rows, pairs = padded(sizes, shuffled)
-    fewer_rows, fewer_pairs = padded(sizes, BucketBatchSampler(dataset, BATCH_SIZE))
-    elements = int(sizes.sum())
-    return fill(
-        f"amazon padded in batches of {BATCH_SIZE}: {rows / elements:.2f} rows per "
-        f"element when shuffled, {fewer_rows / elements:.2f} with BucketBatchSampler. "
-        f"That is {1 - fewer_rows / rows:.0%} fewer rows, and "
-        f"{1 - fewer_pairs / pairs:.0%} fewer pairs for attention.",
-        80,
-    )
 
 
 def draw_set_circles(path: Path, num_columns: int = 5) -> None:
@@ -139,13 +102,13 @@ def draw_set_circles(path: Path, num_columns: int = 5) -> None:
     style.use("gswe_pyg.style")
     dataset = SetCircles()
     figure = Figure(figsize=(2 * num_columns, 4.2), layout="tight")
-    axes = figure.subplots(2, num_columns, sharex=True, sharey=True)
+    equal = {"aspect": "equal"}
+    axes = figure.subplots(2, num_columns, sharex=True, sharey=True, subplot_kw=equal)
     for label, (row, radius) in enumerate(zip(axes, (1, 2), strict=True)):
         chosen = dataset[dataset.y == label][:num_columns]
         for axis, data in zip(row, chosen, strict=True):
             axis.add_patch(Circle((0, 0), radius, fill=False, color="0.85"))
             axis.scatter(*data.pos.T, s=14, color=f"C{label}")
-            axis.set_aspect("equal")
             axis.set_title(f"{data.num_nodes} elements", fontsize=9)
             axis.tick_params(labelsize=7)
         row[0].set_ylabel(f"class {label}, radius {radius}", fontsize=9)

@@ -1,4 +1,4 @@
-"""``python -m benchmarks list``: what can be run, and how much of it is done."""
+"""The experiments, their presets, and how much of them is done."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,9 +6,6 @@ from textwrap import fill
 
 from benchmarks.engine import config, records
 from benchmarks.engine.arguments import Registry, option, parse
-
-SUMMARY = "the experiments, their presets, and how much of them is done"
-WIDTH = 80
 
 
 @dataclass(frozen=True)
@@ -44,5 +41,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _indented(text: str, indent: int, hanging: int = 2) -> str:
-    after = " " * (indent + hanging)
-    return fill(text, WIDTH, initial_indent=" " * indent, subsequent_indent=after)
+    first, others = " " * indent, " " * (indent + hanging)
+    return fill(
+        text, 80, initial_indent=first, subsequent_indent=others, break_on_hyphens=False
+    )

@@ -1,4 +1,4 @@
-"""``python -m benchmarks quick``: what the method is for, in a minute or two."""
+"""Sets to vectors, readouts that learn: a minute or two, no download."""
 
 import os
 import time
@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.engine.arguments import option, parse
-
-SUMMARY = "sets to vectors, and readouts that learn: a minute or two, no download"
+from benchmarks.engine.config import check_positive
 
 
 @dataclass
@@ -23,9 +22,7 @@ class Options:
     results: str = option("results-quick", "folder of the records and of the figure")
 
     def __post_init__(self) -> None:
-        for name in ("sets", "steps", "seeds", "workers"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1")
+        check_positive(self, "sets", "steps", "seeds", "workers")
 
 
 def main(arguments: list[str]) -> int:
@@ -43,9 +40,7 @@ def main(arguments: list[str]) -> int:
     compare(options.sets, figure)
     print(f"\n2. Readouts that learn: {len(plan.runs)} runs, {options.seeds} seeds.")
     print("The classes differ in tails or in shape, not in their mean.\n", flush=True)
-    records = work_off(plan)
-    if records:
-        print(f"\n{summary(plan, records)}\n")
+    print(f"\n{summary(plan, work_off(plan))}\n")
     print(f"figure:  {figure}")
     print(f"records: {plan.path}")
     print(f"done in {time.perf_counter() - start:.0f} s")

@@ -1,4 +1,4 @@
-"""``python -m benchmarks report``: pages and figures from the records on file."""
+"""Pages, tables and figures from the records on file."""
 
 import dataclasses
 import importlib
@@ -9,7 +9,8 @@ from benchmarks.engine import config, records
 from benchmarks.engine.arguments import UsageError, check_known, option, parse
 from benchmarks.engine.pages import claims_table, diverged, replace_part
 
-SUMMARY = "pages, tables and figures from the records on file"
+Records = dict[str, list[records.Record]]  # by config
+
 FRONT_PAGE = config.HERE.parent / "README.md"
 CHOOSING = config.HERE.parent / "docs" / "choosing-options.md"
 
@@ -33,8 +34,7 @@ def main(arguments: list[str]) -> int:
     check_known("experiment", wanted, known)
     if not options.results.is_dir():
         raise UsageError(f"there is no folder {options.results}")
-    if importlib.util.find_spec("matplotlib"):
-        importlib.import_module("matplotlib.style").use("gswe_pyg.style")
+    importlib.import_module("matplotlib.style").use("gswe_pyg.style")
     found = load(options.results)
     for name in wanted:
         if name in OTHERS:
@@ -51,9 +51,9 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def load(folder: Path) -> dict[str, dict[str, list[records.Record]]]:
-    """The records of a folder, by experiment and config."""
-    found: dict[str, dict[str, list[records.Record]]] = {}
+def load(folder: Path) -> dict[str, Records]:
+    """The records of a folder, by experiment."""
+    found: dict[str, Records] = {}
     for path in sorted(folder.glob("*.jsonl")):
         content = records.read(path)
         if content:
@@ -71,9 +71,7 @@ def _experiment(path: Path, record: records.Record) -> str:
     raise UsageError(f"the records in {path} are of no experiment")
 
 
-def render(
-    experiment: str, found: dict[str, list[records.Record]], folder: Path
-) -> str:
+def render(experiment: str, found: Records, folder: Path) -> str:
     """The page of an experiment, what it found first; its figures go to the folder."""
     report = config.module(experiment, "report")
     protocol = (config.EXPERIMENTS / experiment / "protocol.md").read_text().strip()
@@ -81,10 +79,8 @@ def render(
     if hasattr(report, "message") and (message := report.message(found)):
         title, _, text = protocol.partition("\n")
         parts = [title, message, "## Protocol", text.strip()]
-    parts.append(
-        f"Made by `python -m benchmarks report {experiment}` from the records beside "
-        f"this page."
-    )
+    made_by = f"`python -m benchmarks report {experiment}`"
+    parts.append(f"Made by {made_by} from the records beside this page.")
     if claims := claims_table(report.claims(found)):
         parts += ["## Claims", claims]
     if hasattr(report, "overview") and (overview := report.overview(found)):
@@ -96,9 +92,7 @@ def render(
     return "\n\n".join(parts) + "\n"
 
 
-def parts_elsewhere(
-    found: dict[str, dict[str, list[records.Record]]],
-) -> list[tuple[Path, str, str]]:
+def parts_elsewhere(found: dict[str, Records]) -> list[tuple[Path, str, str]]:
     """Generated parts of pages that are written by hand: page, name, text."""
     report, content = config.module("when", "report"), found.get("when", {})
     speed = importlib.import_module(OTHERS["speed"])

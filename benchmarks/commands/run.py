@@ -1,12 +1,10 @@
-"""``python -m benchmarks run CONFIG [key=value ...]``: does what is not done yet."""
+"""An experiment: its grid of runs, or what is left of it."""
 
 from benchmarks.engine import config
 from benchmarks.engine.arguments import asks_for_help, describe
 from benchmarks.engine.grid import work_off
 from benchmarks.engine.pages import diverged
 from benchmarks.engine.records import Record
-
-SUMMARY = "an experiment: its grid of runs, or what is left of it"
 
 USAGE = """usage: python -m benchmarks run CONFIG [key=value ...]
 
@@ -29,8 +27,7 @@ def main(arguments: list[str]) -> int:
     spread = f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else seeds[0]
     print(f"{plan.name}: {len(plan.runs)} runs, seeds {spread}")
     print(f"records: {plan.path}", flush=True)
-    records = work_off(plan)
-    print(f"\n{summary(plan, records)}")
+    print(f"\n{summary(plan, work_off(plan))}")
     return 0
 
 

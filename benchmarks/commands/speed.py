@@ -1,4 +1,4 @@
-"""``python -m benchmarks speed``: readouts against each other and the floor."""
+"""Time and memory of the readouts and of the sort beneath them."""
 
 import time
 from dataclasses import dataclass
@@ -6,8 +6,6 @@ from pathlib import Path
 
 from benchmarks.engine.arguments import check_known, option, parse
 from benchmarks.engine.config import RESULTS
-
-SUMMARY = "time and memory of the readouts and of the sort beneath them"
 
 
 @dataclass
@@ -32,7 +30,7 @@ def main(arguments: list[str]) -> int:
 
     from benchmarks.engine import measurements
     from benchmarks.speed import bars, rehearsal, report
-    from benchmarks.speed.parts import LABELS, PARTS, Setting
+    from benchmarks.speed.parts import MEASURES, PARTS, Setting
     from benchmarks.speed.shapes import SEED
 
     names = options.only.split(",") if options.only else list(PARTS)
@@ -47,17 +45,18 @@ def main(arguments: list[str]) -> int:
             return 0
     threads, start = torch.get_num_threads(), time.perf_counter()
     for name in names:
-        torch.set_num_threads(PARTS[name].threads or threads)
+        torch.set_num_threads(1 if name == "one_thread" else threads)
         bystanders = measurements.Bystanders()
         try:
-            records = list(tqdm(PARTS[name].measure(setting), name, unit=" records"))
-        except FileNotFoundError as error:  # what is on file stays
+            records = list(tqdm(MEASURES[name](setting), name, unit=" records"))
+        except (FileNotFoundError, ModuleNotFoundError) as error:
+            # What is on file stays.
             print(f"{name} is not measured: {error}")
             continue
         measurements.write(path, name, bystanders, seed=SEED, records=records)
     torch.set_num_threads(threads)
     report.refresh(options.results)
     found = report.frame(measurements.read(path))
-    print(report.markdown(bars.verdicts(found, LABELS)))
+    print(report.markdown(bars.verdicts(found)))
     print(f"\n{path}, {time.perf_counter() - start:.0f} s")
     return 0

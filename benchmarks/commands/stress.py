@@ -1,4 +1,4 @@
-"""Runs the tests in ``tests/stress`` and writes the page from what they record."""
+"""What the package withstands: faults, abuse, scale."""
 
 import os
 import subprocess
@@ -8,8 +8,6 @@ from pathlib import Path
 
 from benchmarks.engine.arguments import ROOT, check_known, option, parse
 from benchmarks.engine.config import RESULTS, check_choices
-
-SUMMARY = "what the package withstands: faults, abuse, scale"
 
 TESTS = ROOT / "tests" / "stress"
 PARTS = sorted(path.stem.removeprefix("test_") for path in TESTS.glob("test_*.py"))

@@ -34,10 +34,8 @@ def load(format: str, name: str, folder: str) -> InMemoryDataset | None:
 def _random_split(num_graphs: int) -> list[torch.Tensor]:
     shares = cfg.dataset.split
     if len(shares) != 3 or min(shares) <= 0 or abs(sum(shares) - 1) > 1e-6:
-        raise ValueError(
-            f"'dataset.split' must be three positive shares that add up to one (got "
-            f"{shares} in the config)"
-        )
+        wanted = "three positive shares that add up to one"
+        raise ValueError(f"'dataset.split' must be {wanted} (got {shares})")
     generator = torch.Generator().manual_seed(cfg.seed)
     order = torch.randperm(num_graphs, generator=generator)
     held_out = [max(1, round(share * num_graphs)) for share in shares[1:]]

@@ -1,89 +1,55 @@
-"""The bars that the package has to reach, as data, judged from results on file."""
+"""Which bars (``bars.csv``) are reached, from the results on file."""
 
 import math
-from collections.abc import Callable
-from itertools import pairwise, product
-from statistics import geometric_mean as mean
-from typing import NamedTuple
+from itertools import pairwise
+from pathlib import Path
+from statistics import geometric_mean
 
 import pandas as pd
 
-from benchmarks.speed.shapes import GROWTH, SKEWED, Shape
+from benchmarks.speed.contenders import LABELS
+from benchmarks.speed.shapes import GROWTH, Shape
 from benchmarks.speed.timing import MODES
 
-
-class Bar(NamedTuple):
-    """``over`` in multiples of ``under`` (or as it is), over the cases of a part (or
-    in one of them), and what is demanded of it forward and in training."""
-
-    part: str
-    over: str
-    under: str | None
-    how: Callable[[pd.Series], float]
-    sense: str
-    forward: float | None
-    training: float | None
-    case: str | None = None
+OURS = "segment_quantile"
+BARS = pd.read_csv(Path(__file__).with_name("bars.csv"), sep=";", comment="#")
 
 
-OURS, EXTREMES = "segment_quantile", "gswe_identity_extremes"
-
-BARS = (
-    Bar("shapes", "quantile", OURS, mean, ">=", 35, 14),
-    Bar("shapes", "padded", OURS, mean, ">=", 9, 4.5),
-    Bar("shapes", "padded", OURS, min, ">=", 4, 2.5),
-    Bar("shapes", "transformer", OURS, mean, ">=", 30, 30),
-    Bar("shapes", OURS, "numpy_sort", mean, "<=", 1.1, 2.5),
-    Bar("shapes", "gswe_heads1", "sort", max, "<=", 1, 1),
-    Bar("shapes", "gswe_identity_heads1", "gswe_identity", max, "<=", 1.25, 1.25),
-    Bar("shapes", EXTREMES, "gswe_identity_heads1", max, "<=", 1.1, 1.1),
-    Bar("shapes", "segment_quantile_weights", OURS, max, "<=", 2, 2),
-    Bar("shapes", "segment_quantile_torch", "padded", max, "<=", 1, 1),
-    Bar("steps", OURS, None, max, "<=", None, 1.15, "nodes: 400 to 1600"),
-    Bar("small", OURS, "mean", max, "<=", 3, 2.5),
-    Bar("small", "gswe_heads1", "mean", max, "<=", 3, 2.5),
-    Bar("neighbourhoods", "gswe_heads1", "mean", max, "<=", 2.5, 2.5),
-    Bar("neighbourhoods", "gswe_projected", "mean", max, "<=", 2.5, 2.5),
-    Bar("gin", "gswe_heads1", "mean", max, "<=", None, 1.1),
-    Bar("documents", "bucketed", "padded_batches", max, "<=", None, 15 / 39),
-    Bar("memory", OURS, None, max, "<=", None, 6, str(SKEWED)),
-)
-
-
-def _measured(frame: pd.DataFrame, mode: str, bar: Bar) -> float:
-    """NaN without records."""
-    chosen = frame[(frame["part"] == bar.part) & (frame["mode"] == mode)]
-    if bar.case is not None:
-        chosen = chosen[chosen["case"] == bar.case]
-    values = chosen.pivot(index="contender", columns="case", values="value")
-    over, under = values.reindex([bar.over]), values.reindex([bar.under])
-    ratios = (over.iloc[0] / (under.iloc[0] if bar.under else 1.0)).dropna()
-    return bar.how(ratios) if len(ratios) else math.nan
-
-
-def verdicts(frame: pd.DataFrame, labels: dict[str, str]) -> pd.DataFrame:
+def verdicts(frame: pd.DataFrame) -> pd.DataFrame:
     """A row for each bar and mode: the demand, what came out, and if it is met."""
-    rows = []
-    for bar, (i, mode) in product(BARS, enumerate(MODES)):
-        limit = (bar.forward, bar.training)[i]
-        if limit is None:
-            continue
-        value = _measured(frame, mode, bar)
-        is_met = value >= limit if bar.sense == ">=" else value <= limit
-        reached = "yes" if is_met else "**no**"
-        names = [labels[name] for name in (bar.over, bar.under) if name]
-        rows.append(
-            {
-                "part": bar.part if bar.case is None else f"{bar.part}, {bar.case}",
-                "bar": " / ".join(names),
-                "of the cases": "mean" if bar.how is mean else "worst",
-                "mode": mode,
-                "demanded": f"{bar.sense} {limit:.3g}",
-                "measured": "-" if math.isnan(value) else f"{value:.3g}",
-                "reached": "not measured" if math.isnan(value) else reached,
-            }
-        )
-    return pd.DataFrame(rows)
+    demands = [
+        (bar.dropna(), mode)
+        for _, bar in BARS.iterrows()
+        for mode in MODES
+        if not math.isnan(bar[mode])
+    ]
+    return pd.DataFrame(_verdict(frame, bar, mode) for bar, mode in demands)
+
+
+def _verdict(frame: pd.DataFrame, bar: pd.Series, mode: str) -> dict[str, str]:
+    chosen = frame[(frame["part"] == bar["part"]) & (frame["mode"] == mode)]
+    if "case" in bar:
+        chosen = chosen[chosen["case"] == bar["case"]]
+    values = chosen.pivot(index="case", columns="contender", values="value")
+    names = [bar["over"], bar["under"]] if "under" in bar else [bar["over"]]
+    values = values.reindex(columns=names).dropna()
+    ratios, limit = values[names[0]] / (values[names[1]] if names[1:] else 1), bar[mode]
+    at_least = bar["sense"] == ">="
+    how = {"mean": geometric_mean, "worst": min if at_least else max}
+    measured, reached = "-", "not measured"
+    if len(ratios):
+        value = how[bar["of the cases"]](ratios)
+        is_met = value >= limit if at_least else value <= limit
+        measured, reached = f"{value:.3g}", "yes" if is_met else "**no**"
+    return {
+        "part": ", ".join(bar.reindex(["part", "case"]).dropna()),
+        "bar": " / ".join(LABELS[name] for name in names),
+        "of the cases": bar["of the cases"],
+        "mode": mode,
+        "demanded": f"{bar['sense']} {limit:.3g}",
+        "measured": measured,
+        "reached": reached,
+    }
 
 
 def steps(frame: pd.DataFrame) -> pd.DataFrame:

@@ -1,18 +1,16 @@
 """What is timed: this package, its peers, and the floor below all of them.
 
-A contender is one entry of :obj:`CONTENDERS`. ``build(channels, points)`` makes the
-readout once, as a model makes its modules once; :func:`prepare` makes the call to be
-timed from it and a batch.
+``build(channels, points)`` makes the readout once, as a model makes its modules once;
+:func:`prepare` makes the call to be timed from it and a batch.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from importlib.util import find_spec
 from itertools import pairwise
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+from fswlib import FSWEmbedding
 from torch import Tensor
 from torch.nn import Module
 from torch_geometric.nn import aggr, global_mean_pool
@@ -23,37 +21,30 @@ from gswe_pyg import GSWEAggregation
 from gswe_pyg.aggr import QuantileAggregation
 from gswe_pyg.ops import backend, segment_quantile
 
-#: Of a batch; aggregations are called by PyG's signature instead.
-Readout = Callable[[Batch], Any]
 Call = Callable[[], object]
 
-#: No contender gets more memory than this.
-MAX_BYTES = 8 << 30
+MAX_GB = 8
 
 
-@dataclass(frozen=True)
-class Contender:
+class Contender(NamedTuple):
     label: str
     #: ``"operator"``, ``"readout"``, ``"other"``, ``"floor"`` (what it makes of a batch
     #: is itself the call to be timed) or ``"network"`` (only inside of one).
     group: str
-    build: Callable[[int, int], aggr.Aggregation | Readout]
-    #: About what a batch takes, where it pads.
-    num_bytes: Callable[[Shape], int] = lambda shape: 0
-    #: The package that it comes from, where that is an extra.
-    requires: str | None = None
+    #: Aggregations are called by PyG's signature, all else with a batch.
+    build: Callable[[int, int], Any]
+    #: Where it pads, the bytes that it takes for each value of the padded batch.
+    pads: int = 0
     weighted: bool = False
 
     def obstacle(self, shape: Shape) -> str | None:
         """Why it cannot be measured on a shape."""
-        if self.requires is not None and find_spec(self.requires) is None:
-            return "not installed"
-        num_bytes = self.num_bytes(shape)
-        return f"needs {num_bytes >> 30} GB" if num_bytes > MAX_BYTES else None
+        too_large = self.pads * prod(shape.padded) > MAX_GB << 30
+        return f"needs over {MAX_GB} GB" if too_large else None
 
 
 def _operator(label: str, name: str | None = None, weighted: bool = False) -> Contender:
-    def build(channels: int, points: int) -> Readout:
+    def build(channels: int, points: int) -> Callable[[Batch], Tensor]:
         def run(batch: Batch) -> Tensor:
             weight = batch.weight if weighted else None
             return segment_quantile(batch.x, batch.ptr, points, weight=weight)
@@ -64,7 +55,7 @@ def _operator(label: str, name: str | None = None, weighted: bool = False) -> Co
 
 
 def _gswe(label: str, weighted: bool = False, **options: Any) -> Contender:
-    def build(channels: int, points: int) -> aggr.Aggregation:
+    def build(channels: int, points: int) -> GSWEAggregation:
         return GSWEAggregation(channels, num_points=points, **options)
 
     return Contender(f"GSWE, {label}", "readout", build, weighted=weighted)
@@ -72,6 +63,10 @@ def _gswe(label: str, weighted: bool = False, **options: Any) -> Contender:
 
 def _projected(channels: int, points: int) -> GSWEAggregation:
     return GSWEAggregation(channels, num_points=points, out_channels=channels)
+
+
+def _mean_and_gswe(channels: int, points: int) -> aggr.Aggregation:
+    return aggr.MultiAggregation(["mean", _projected(channels, points)])
 
 
 def _quantile(kind: type[aggr.Aggregation]) -> Callable[[int, int], aggr.Aggregation]:
@@ -82,7 +77,7 @@ def _mean(batch: Batch) -> Tensor:
     return global_mean_pool(batch.x, batch.index, batch.num_graphs)
 
 
-def _padded(channels: int, points: int) -> Readout:
+def _padded(channels: int, points: int) -> Callable[[Batch], Tensor]:
     """The same operator as one would write it in a few lines of PyTorch."""
 
     def run(batch: Batch) -> Tensor:
@@ -101,21 +96,17 @@ def _padded(channels: int, points: int) -> Readout:
     return run
 
 
-class _FSW(Module):
+class _FSW(FSWEmbedding):
     """As many frequencies as we have points. It slices, too: a small product more."""
 
     def __init__(self, channels: int, points: int) -> None:
-        super().__init__()
-        from fswlib import FSWEmbedding
-
-        sizes = {"num_slices": channels, "num_frequencies": points}
-        self.embedding = FSWEmbedding(channels, **sizes)
+        super().__init__(channels, num_slices=channels, num_frequencies=points)
 
     def forward(self, batch: Batch) -> Tensor:
         # Its sparse mode does not take slices times frequencies (0.9.9): padding, with
         # weights of zero.
         x, mask = to_dense_batch(batch.x, batch.index, batch_size=batch.num_graphs)
-        return self.embedding(x, mask.float())
+        return super().forward(x, mask.float())
 
 
 def _numpy_sort(batch: Batch) -> Call:
@@ -129,7 +120,7 @@ def _copy(batch: Batch) -> Call:
     return lambda: target.copy_(batch.x)
 
 
-_PYG_QUANTILE = _quantile(aggr.QuantileAggregation)
+_FAST, _PYG = _quantile(QuantileAggregation), _quantile(aggr.QuantileAggregation)
 _IDENTITY, _EXTREMES = {"slicer": "identity"}, {"heads": 1, "extremes": True}
 
 CONTENDERS = {
@@ -146,50 +137,40 @@ CONTENDERS = {
     "gswe_heads1": _gswe("linear, 1 head", heads=1),
     "gswe_heads4": _gswe("linear, 4 heads", heads=4),
     "gswe_extremes": _gswe("linear, 1 head, extremes", **_EXTREMES),
-    "fast_quantile": Contender(
-        "gswe_pyg QuantileAggregation", "readout", _quantile(QuantileAggregation)
-    ),
+    "fast_quantile": Contender("gswe_pyg QuantileAggregation", "readout", _FAST),
     # Values, their copy, the sorted ones and the permutation.
-    "padded": Contender(
-        "padded torch.sort", "other", _padded, lambda shape: 20 * prod(shape.padded)
-    ),
-    "quantile": Contender("PyG QuantileAggregation", "other", _PYG_QUANTILE),
+    "padded": Contender("padded torch.sort", "other", _padded, 20),
+    "quantile": Contender("PyG QuantileAggregation", "other", _PYG),
     "sort": Contender(
         "PyG SortAggregation",
         "other",
-        lambda channels, points: aggr.SortAggregation(k=points),
-        lambda shape: 8 * prod(shape.padded),
+        lambda _, points: aggr.SortAggregation(points),
+        8,
     ),
-    # The weights of one layer of attention.
+    # At least: its attention is quadratic in the nodes.
     "transformer": Contender(
         "PyG SetTransformerAggregation",
         "other",
-        lambda channels, points: aggr.SetTransformerAggregation(channels, heads=4),
-        lambda shape: 16 * shape.padded[0] * shape.padded[1] ** 2,
+        lambda channels, _: aggr.SetTransformerAggregation(channels, heads=4),
+        pads=8,
     ),
     "mean": Contender("PyG mean", "other", lambda *sizes: _mean),
-    "fsw": Contender(
-        "fswlib FSWEmbedding",
-        "other",
-        _FSW,
-        lambda shape: 20 * prod(shape.padded) * shape.points,
-        requires="fswlib",
-    ),
+    # As above, for each of up to 128 frequencies.
+    "fsw": Contender("fswlib FSWEmbedding", "other", _FSW, 20 * 128),
     "numpy_sort": Contender(
         "floor: numpy.sort, one thread", "floor", lambda *sizes: _numpy_sort
     ),
     "copy": Contender("floor: memory copy", "floor", lambda *sizes: _copy),
     "gswe_projected": Contender("GSWE, linear, projected", "network", _projected),
     "max": Contender("PyG max", "network", lambda *sizes: aggr.MaxAggregation()),
-    "mean_and_gswe": Contender(
-        "mean and GSWE, projected",
-        "network",
-        lambda *sizes: aggr.MultiAggregation(["mean", _projected(*sizes)]),
-    ),
+    "mean_and_gswe": Contender("mean and GSWE, projected", "network", _mean_and_gswe),
     "quantile_projected": Contender(
-        "PyG QuantileAggregation, projected", "network", _PYG_QUANTILE
+        "PyG QuantileAggregation, projected", "network", _PYG
     ),
 }
+
+LABELS = {name: contender.label for name, contender in CONTENDERS.items()}
+LABELS |= {"bucketed": "bucketed, not padded", "padded_batches": "shuffled and padded"}
 
 
 def prepare(contender: Contender, readout: Any, batch: Batch, train: bool) -> Call:
@@ -213,7 +194,7 @@ def forward_or_step(
     if that of the output were the output."""
     if not train:
         return torch.no_grad()(lambda: run(x))
-    parameters = list(module.parameters()) if isinstance(module, Module) else []
+    parameters = module.parameters() if isinstance(module, Module) else []
     wanted = [parameter for parameter in parameters if parameter.requires_grad]
 
     def step() -> tuple[Tensor, ...]:

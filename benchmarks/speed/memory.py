@@ -1,21 +1,22 @@
 """Peak memory, each in a process of its own: what an earlier call has left to the
 allocator would not be counted. Needs Linux."""
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import psutil
 import torch
 
-from benchmarks.speed.contenders import CONTENDERS, prepare
+from benchmarks.speed.contenders import CONTENDERS, Call, prepare
 from benchmarks.speed.shapes import Shape, make_batch
 from benchmarks.speed.timing import Record, record
 
-STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+PROCESS = Path("/proc/self")
 
 
 def alone(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -25,19 +26,14 @@ def alone(function: Callable[..., Any], *arguments: Any) -> Any:
         return executor.submit(function, *arguments).result()
 
 
-def status(field: str) -> int:
-    """Bytes: ``VmRSS`` is what the process has now, ``VmHWM`` the peak."""
-    fields = dict(line.split(":", 1) for line in STATUS.read_text().splitlines())
-    return 1024 * int(fields[field].split()[0])
-
-
-@contextmanager
-def peak(found: Record) -> Iterator[None]:
-    """Adds the most extra bytes at any time of what is done inside."""
-    CLEAR.write_text("5")  # the peak starts from here
-    before = status("VmRSS")
-    yield
-    found["peak_bytes"] = status("VmHWM") - before
+def peak_bytes(call: Call) -> int:
+    """The most extra bytes at any time of a call."""
+    (PROCESS / "clear_refs").write_text("5")  # the peak starts from here
+    before = psutil.Process().memory_info().rss
+    result = call()  # is alive when the peak is read
+    status = (PROCESS / "status").read_text()
+    del result
+    return 1024 * int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) - before
 
 
 def peak_memory(shape: Shape, name: str) -> Record:
@@ -55,8 +51,4 @@ def _measure(shape: Shape, name: str) -> Record:
     prepare(contender, readout, small, train=True)()
     batch = make_batch(shape)
     call = prepare(contender, readout, batch, train=True)
-    found = {"slice_bytes": batch.x.nbytes}
-    with peak(found):
-        result = call()  # is alive when the peak is read
-    del result
-    return found
+    return {"slice_bytes": batch.x.nbytes, "peak_bytes": peak_bytes(call)}

@@ -6,6 +6,8 @@ All networks of a part take turns, step by step. Where the data are not at hand,
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import product
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -18,14 +20,15 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.nn import SAGEConv, aggr
 from torch_geometric.utils import to_dense_batch
 
+from benchmarks.engine.training import step
 from benchmarks.experiments.documents.model import HIDDEN, SetClassifier
 from benchmarks.speed.contenders import CONTENDERS, forward_or_step
 from benchmarks.speed.shapes import SEED
 from benchmarks.speed.timing import MODES, Record, Turn, record, take_turns
 from gswe_pyg import GSWEAggregation
-from gswe_pyg.datasets import SetDataset, WordSets, load_ogb
+from gswe_pyg.datasets import WordSets, load_ogb
 from gswe_pyg.loader import BucketBatchSampler
-from gswe_pyg.models import GINE, SAB, CategoryEncoder, GNNWithReadout, StackedSAB
+from gswe_pyg.models import GINE, CategoryEncoder, GNNWithReadout, StackedSAB
 
 
 def _aggregation(name: str, channels: int, points: int) -> aggr.Aggregation:
@@ -42,13 +45,7 @@ def _training(
 ) -> Turn:
     """In each round a step of Adam on the next batch."""
     optimizer = torch.optim.Adam(model.parameters(), **options)
-
-    def step(batch: Any) -> None:
-        optimizer.zero_grad()
-        loss(model, batch).backward()
-        optimizer.step()
-
-    return lambda i: lambda: step(batches[i % len(batches)])
+    return lambda i: lambda: step(optimizer, loss(model, batches[i % len(batches)]))
 
 
 # A GIN on ogbg-molhiv #################################################################
@@ -72,10 +69,10 @@ def gin(data: Path, steps: int = 30) -> Iterator[Record]:
         for name in GIN_READOUTS:
             torch.manual_seed(SEED)
             gnn = GINE(hidden, hidden, 5, hidden, dropout=0.5, norm="batch_norm")
-            encoders = [CategoryEncoder.of_atoms(hidden)]
-            encoders.append(CategoryEncoder.of_bonds(hidden))
+            atoms = CategoryEncoder.of_atoms(hidden)
+            bonds = CategoryEncoder.of_bonds(hidden)
             readout = _aggregation(name, hidden, points=8)
-            model = GNNWithReadout(gnn, readout, 1, *encoders)
+            model = GNNWithReadout(gnn, readout, 1, atoms, bonds)
             turns[name] = _training(model, _molecule_loss, batches)
         for name, seconds in take_turns(turns, steps).items():
             case = f"{hidden} channels, batches of {size}"
@@ -98,7 +95,7 @@ def _molecule_loss(model: Module, b: Batch) -> Tensor:
 
 # Many tiny sets: the neighbourhoods of one graph ######################################
 
-CHANNELS, POINTS = 32, 4
+CHANNELS = 32
 LAYERS = ("mean", "max", "gswe_heads1", "gswe_projected", "mean_and_gswe")
 LAYERS += ("quantile_projected",)
 
@@ -106,24 +103,20 @@ LAYERS += ("quantile_projected",)
 def neighbourhoods(num_nodes: int = 100_000, rounds: int = 5) -> Iterator[Record]:
     """A layer of GraphSAGE, edges in any order and by their targets."""
     edges = make_edges(num_nodes)
-    orders = {
-        "edges in any order": edges,
-        "edges by target": edges[:, edges[1].argsort(stable=True)],
-    }
+    by_target = edges[:, edges[1].argsort(stable=True)]
+    orders = {"edges in any order": edges, "edges by target": by_target}
     torch.manual_seed(SEED)
     x = torch.randn(num_nodes, CHANNELS)
     turns: dict[tuple[str, str, str], Turn] = {}
     for name in LAYERS:
-        aggregation = _aggregation(name, CHANNELS, POINTS)
+        aggregation = _aggregation(name, CHANNELS, points=4)
         # Its linear map takes whatever comes out.
         layer = SAGEConv((-1, CHANNELS), CHANNELS, aggr=aggregation)
         layer(x, edges)
-        for case, e in orders.items():
-            for mode in MODES:
-                call = forward_or_step(
-                    lambda x, layer=layer, e=e: layer(x, e), x, layer, mode == MODES[1]
-                )
-                turns[case, name, mode] = lambda i, call=call: call
+        for (case, e), mode in product(orders.items(), MODES):
+            run = partial(layer, edge_index=e)
+            call = forward_or_step(run, x, layer, mode == "training")
+            turns[case, name, mode] = lambda i, call=call: call
     # What takes seconds is not called more often than it needs to be.
     for key, seconds in take_turns(turns, rounds, budget=5.0).items():
         yield record(*key, seconds)
@@ -140,7 +133,7 @@ def make_edges(num_nodes: int) -> Tensor:
 
 # Documents, padded and not ############################################################
 
-DATASET, BATCH_SIZE, POOL_SIZE = "amazon", 64, 8
+BATCH_SIZE = 64
 
 
 class PaddedSAB(Module):
@@ -154,39 +147,28 @@ class PaddedSAB(Module):
     def forward(self, x: Tensor, index: Tensor, ptr: Tensor, num_sets: int) -> Tensor:
         dense, mask = to_dense_batch(x, index, batch_size=num_sets)
         for sab in self.sabs:
-            dense = _padded_block(sab, dense, mask[:, None, None, :])
+            qkv = sab.lin_qkv(dense)
+            q, k, v = qkv.unflatten(-1, (3, sab.heads, -1)).permute(2, 0, 3, 1, 4)
+            attended = F.scaled_dot_product_attention(q, k, v, mask[:, None, None, :])
+            hidden = qkv[..., : sab.out_channels] + attended.transpose(1, 2).flatten(2)
+            dense = hidden + sab.lin_out(hidden).relu()
         return dense[mask]
-
-
-def _padded_block(sab: SAB, dense: Tensor, attention_mask: Tensor) -> Tensor:
-    qkv = sab.lin_qkv(dense)
-    q, k, v = qkv.unflatten(-1, (3, sab.heads, -1)).permute(2, 0, 3, 1, 4)
-    attended = F.scaled_dot_product_attention(q, k, v, attention_mask)
-    hidden = qkv[..., : sab.out_channels] + attended.transpose(1, 2).flatten(2)
-    return hidden + sab.lin_out(hidden).relu()
-
-
-def load_documents(data: Path) -> SetDataset:
-    return WordSets(str(data), DATASET)
 
 
 def documents(data: Path, steps: int = 24) -> Iterator[Record]:
     """The seconds of an epoch of the paper's network, from the mean of some steps: in
     bucketed batches, whose linear layers see each word once, and in shuffled and padded
     ones. Gathering the word vectors of a batch is timed, too."""
-    dataset = load_documents(data)
+    dataset = WordSets(str(data), "amazon")
     torch.manual_seed(SEED)
     backbone = StackedSAB(dataset.num_features)
     width = backbone.out_channels
     readout = GSWEAggregation(width, width, num_points=64)
-    classes = dataset.num_classes
-    model = SetClassifier(backbone, readout, width, HIDDEN, classes)
+    model = SetClassifier(backbone, readout, width, HIDDEN, dataset.num_classes)
     padded = copy.deepcopy(model)
     padded.backbone = PaddedSAB(padded.backbone)
-    bucketed = list(BucketBatchSampler(dataset, BATCH_SIZE, POOL_SIZE, SEED))
-    generator = torch.Generator().manual_seed(SEED)
-    order = torch.randperm(len(dataset), generator=generator)
-    shuffled = [chosen.tolist() for chosen in order.split(BATCH_SIZE)]
+    bucketed = list(BucketBatchSampler(dataset, BATCH_SIZE, pool_size=8, seed=SEED))
+    shuffled = [c.tolist() for c in torch.randperm(len(dataset)).split(BATCH_SIZE)]
 
     def loss(model: Module, chosen: list[int]) -> Tensor:
         batch = dataset.get_batch(chosen)
@@ -199,5 +181,5 @@ def documents(data: Path, steps: int = 24) -> Iterator[Record]:
     }
     for name, seconds in take_turns(turns, steps).items():
         # Batches are not alike: the mean, and not the median, makes an epoch.
-        line = record(DATASET, name, "training", seconds)
+        line = record("amazon", name, "training", seconds)
         yield line | {"seconds": fmean(seconds) * len(bucketed)}

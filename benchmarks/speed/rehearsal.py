@@ -1,29 +1,19 @@
 """What the benchmark would measure on a device that this machine does not have."""
 
-from dataclasses import replace
+from pathlib import Path
 
 import pandas as pd
 import torch
 
 from benchmarks.engine.tables import markdown
-from benchmarks.speed.contenders import CONTENDERS, prepare
+from benchmarks.speed.contenders import LABELS
 from benchmarks.speed.parts import ALL, PARTS, Setting
-from benchmarks.speed.shapes import SIX, SKEWED, Shape, make_batch
+from benchmarks.speed.shapes import SIX, SKEWED, Shape
 
 #: Bytes a second that the memory of two devices can move (SXM, 80 GB).
 BANDWIDTH = {"A100": 2.04e12, "H100": 3.35e12}
 
-TEXT = """There is no device {device!r} here: nothing is measured.
-
-Where there is one, these parts are measured, forward and in training, with a
-synchronisation before and after every call: {parts}.
-
-Contenders, each of which was just called once on the CPU: {contenders}.
-
-The least time of forward and backward by bytes alone (arithmetic, not measured), to
-compare the times of `segment_quantile` with:
-
-{roofline}"""
+TEMPLATE = Path(__file__).with_name("rehearsal.md").read_text().strip()
 
 
 def is_available(device: str) -> bool:
@@ -35,17 +25,11 @@ def is_available(device: str) -> bool:
 
 
 def render(setting: Setting, parts: list[str]) -> str:
-    """The parts and contenders, each called once here, and the least time by bytes."""
-    names = setting.names(*ALL)
-    shape = replace(SIX[0], graphs=2, nodes=5, slices=4)
-    for contender in map(CONTENDERS.get, names):
-        readout = contender.build(shape.slices, shape.points)
-        for train in (False, True):
-            prepare(contender, readout, make_batch(shape), train)()
-    return TEXT.format(
+    """The parts, the contenders, and the least time by bytes."""
+    return TEMPLATE.format(
         device=setting.device,
         parts=", ".join(f"{name} ({PARTS[name].title.lower()})" for name in parts),
-        contenders=", ".join(CONTENDERS[name].label for name in names),
+        contenders="; ".join(LABELS[name] for name in setting.names(*ALL)),
         roofline=markdown(pd.DataFrame(map(roofline, (*SIX, SKEWED)))),
     )
 

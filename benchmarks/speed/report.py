@@ -9,13 +9,20 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from benchmarks.engine.tables import markdown, save
-from benchmarks.speed import bars
-from benchmarks.speed.parts import LABELS, PARTS
-from benchmarks.speed.timing import MODES
+from benchmarks.speed import bars, sets
+from benchmarks.speed.contenders import LABELS
+from benchmarks.speed.parts import PARTS
 
 Results = dict[str, Any]
 
-TITLES = dict(zip(MODES, ("Forward", "Forward and backward"), strict=True))
+TITLES = {"forward": "Forward", "training": "Forward and backward"}
+
+INTRODUCTION = (
+    "# Speed and memory\n\nMade by `python -m benchmarks report speed` from what "
+    "`python -m benchmarks speed` measured. All contenders take turns in one process, "
+    "on batches that differ in sizes and values; times are medians. Where several runs "
+    "differ little, take it for noise."
+)
 
 
 def refresh(results: Path) -> None:
@@ -42,13 +49,10 @@ def cost_line(path: Path) -> str:
 def frame(results: Results) -> pd.DataFrame:
     """All records: part, case, contender, mode, and as value the seconds or, of memory,
     the multiple of the slice matrix."""
-    rows = [
-        {"part": part, **record}
-        for part, content in results.items()
-        for record in content["records"]
-    ]
+    parts = {name: pd.DataFrame(part["records"]) for name, part in results.items()}
+    found = pd.concat(parts, names=["part", "line"]).reset_index("part")
     columns = ["part", "case", "contender", "mode", "seconds", "skipped"]
-    found = pd.DataFrame(rows).reindex(columns=[*columns, "peak_bytes", "slice_bytes"])
+    found = found.reindex(columns=[*columns, "peak_bytes", "slice_bytes"])
     found["value"] = found["seconds"].fillna(found["peak_bytes"] / found["slice_bytes"])
     found = pd.concat([found, bars.steps(found)], ignore_index=True)
     return found.astype({"value": float})
@@ -58,13 +62,9 @@ def render(results: Results, path: Path) -> str:
     """The whole page as Markdown; the figure goes beside the file of results."""
     records = frame(results)
     sections = [
-        "# Speed and memory",
-        "Made by `python -m benchmarks report speed` from what `python -m benchmarks "
-        "speed` measured. All contenders take turns in one process, on batches that "
-        "differ in sizes and values; times are medians. Where several runs differ "
-        "little, take it for noise.",
+        INTRODUCTION,
         "## Bars\n\nWhat the project demands of itself, and what came out.",
-        markdown(bars.verdicts(records, LABELS)),
+        markdown(bars.verdicts(records)),
         "## Origin",
         markdown(_origin(results)),
     ]
@@ -72,8 +72,8 @@ def render(results: Results, path: Path) -> str:
         if name not in results:
             continue
         sections.append(f"## {part.title}\n\n{part.about}")
-        if part.render is not None:
-            sections.append(part.render(results[name]["records"]))
+        if name == "sets":
+            sections.append(sets.render(results[name]["records"]))
             continue
         chosen = records[records["part"] == ("steps" if name == "growth" else name)]
         for mode, of_mode in chosen.groupby("mode"):
@@ -135,9 +135,9 @@ def _short(value: float) -> str:
 
 def _draw(records: pd.DataFrame, path: Path) -> None:
     """A bar for each contender and mode: the geometric mean over the shapes."""
-    seconds = records.pivot(
-        index="contender", columns=["mode", "case"], values="value"
-    ).rename(columns={"training": "forward and backward"})
+    columns = ["mode", "case"]
+    seconds = records.pivot(index="contender", columns=columns, values="value")
+    seconds = seconds.rename(columns={"training": "forward and backward"})
     names = [name for name in LABELS if name in seconds.index and name != bars.OURS]
     ratios = (seconds / seconds.loc[bars.OURS]).reindex(names).dropna(how="all")
     means = ratios.T.groupby(level="mode").agg(lambda r: geometric_mean(r.dropna())).T

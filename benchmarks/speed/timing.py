@@ -7,12 +7,13 @@ what disturbs one disturbs all.
 import gc
 import math
 import random
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from time import perf_counter
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
+from torch.utils.benchmark import timer  # waits for what a GPU still has to do
 
 from benchmarks.speed.contenders import CONTENDERS, Call, prepare
 from benchmarks.speed.shapes import SEED, Shape, make_batch
@@ -20,58 +21,42 @@ from benchmarks.speed.shapes import SEED, Shape, make_batch
 #: More than the kernel remembers layouts of, as in training on shuffled data.
 NUM_BATCHES = 16
 
-#: What takes longer is called no more than the two times that warm it up.
-MAX_SECONDS = 5.0
-
 MODES = ("forward", "training")
 
 Record = dict[str, Any]
 Turn = Callable[[int], Call]
-Key = TypeVar("Key", bound=Hashable)
 
 
 def take_turns(
-    turns: Mapping[Key, Turn],
-    rounds: int,
-    budget: float = math.inf,
-    device: str = "cpu",
-) -> dict[Key, list[float]]:
+    turns: Mapping[Any, Turn], rounds: int, budget: float = math.inf
+) -> dict[Any, list[float]]:
     """The seconds of each; a turn makes the call of a round, which is not timed.
 
-    Those that are slow take part in as many rounds, evenly spread, as fit into the
-    budget of seconds, but in three at least.
+    Slow ones sit out rounds, so as to fit into the budget of seconds, but take part in
+    at least three.
     """
-    seconds: dict[Key, list[float]] = {}
-    counts: dict[Key, int] = {}
+    every = {}
     for key, turn in turns.items():
-        # The first call may have to compile.
-        warm_up = min(_time(turn(-i), device) for i in (1, 2))
-        seconds[key], counts[key] = [warm_up], 0
-        if warm_up <= MAX_SECONDS:
-            counts[key] = max(min(3, rounds), int(min(rounds, budget / warm_up)))
-            seconds[key] = []
+        warm_up = min(_time(turn(-i)) for i in (1, 2))  # the first one may compile
+        wanted = math.ceil(rounds * warm_up / budget)
+        every[key] = max(1, min(wanted, math.ceil(rounds / 3)))
+    seconds: dict[Any, list[float]] = {key: [] for key in turns}
     order = random.Random(0)
     for i in range(rounds):
-        keys = [k for k, n in counts.items() if (i + 1) * n // rounds > i * n // rounds]
+        keys = [key for key in turns if i % every[key] == 0]
         order.shuffle(keys)
         for key in keys:
-            seconds[key].append(_time(turns[key](i), device))
+            seconds[key].append(_time(turns[key](i)))
     return seconds
 
 
-def _time(call: Call, device: str) -> float:
-    # A device works on after the call has come back.
-    wait = torch.accelerator.synchronize if device != "cpu" else lambda: None
+def _time(call: Call) -> float:
     gc.disable()
-    try:
-        wait()
-        start = perf_counter()
-        result = call()
-        wait()
-        seconds = perf_counter() - start
-    finally:
-        gc.enable()
-    del result
+    start = timer()
+    result = call()
+    seconds = timer() - start
+    gc.enable()
+    del result  # freeing it is not timed
     return seconds
 
 
@@ -79,8 +64,7 @@ def time_shape(
     shape: Shape, names: Iterable[str], rounds: int, budget: float, device: str
 ) -> Iterator[Record]:
     """The median time of each contender on a shape, in both modes."""
-    seeds = range(1000 * SEED, 1000 * SEED + NUM_BATCHES)
-    batches = [make_batch(shape, seed, device) for seed in seeds]
+    batches = [make_batch(shape, SEED + i, device) for i in range(NUM_BATCHES)]
     torch.manual_seed(SEED)
     readouts: dict[str, Any] = {}
     for name in names:
@@ -91,26 +75,20 @@ def time_shape(
         if isinstance(readouts[name], torch.nn.Module):
             readouts[name].to(device)
 
-    def make_turn(number: int, name: str, train: bool) -> Turn:
+    def turn(number: int, name: str, train: bool, i: int) -> Call:
         # The kernel must not meet a layout again that its neighbour has just made.
-        def turn(i: int) -> Call:
-            batch = batches[(i + 5 * number) % NUM_BATCHES]
-            return prepare(CONTENDERS[name], readouts[name], batch, train)
-
-        return turn
+        batch = batches[(i + 5 * number) % NUM_BATCHES]
+        return prepare(CONTENDERS[name], readouts[name], batch, train)
 
     for mode in MODES:
-        turns = {n: make_turn(i, n, mode == "training") for i, n in enumerate(readouts)}
-        for name, values in take_turns(turns, rounds, budget, device).items():
-            yield record(shape, name, mode, values)
+        train = mode == "training"
+        turns = {name: partial(turn, k, name, train) for k, name in enumerate(readouts)}
+        for name, seconds in take_turns(turns, rounds, budget).items():
+            yield record(shape, name, mode, seconds)
 
 
 def record(
-    case: str | Shape,
-    contender: str,
-    mode: str,
-    seconds: list[float] | None = None,
-    **more: Any,
+    case: object, contender: str, mode: str, seconds: Sequence[float] = (), **more: Any
 ) -> Record:
     """One line of the results; all parts have these columns."""
     line = {"case": str(case), "contender": contender, "mode": mode}

@@ -10,6 +10,7 @@ from benchmarks.engine import measurements
 from benchmarks.engine.config import RESULTS
 from benchmarks.engine.pages import replace_part
 from benchmarks.engine.tables import markdown
+from benchmarks.stress import scaling
 
 SCALING = RESULTS.parents[1] / "docs" / "scaling.md"
 
@@ -19,6 +20,11 @@ What the package withstands, as measured by `python -m benchmarks stress`, which
 the tests in `tests/stress` and writes this page from `stress.json`. Every check has a
 number and the largest that is right; those without a limit are there to compare with.
 `only=PART` measures one part again."""
+
+ORIGIN = (
+    "Sizes: {sizes}; seed {seed}, commit {commit}, {time}, {busy:.0%} of the "
+    "processors taken by others, {versions}."
+)
 
 Part = dict[str, Any]
 
@@ -31,30 +37,40 @@ def refresh(results: Path) -> None:
     (results / "stress.md").write_text(render(parts))
     print(f"stress: {results / 'stress.md'}")
     if results.resolve() == RESULTS and "costs" in parts:
-        from benchmarks.stress import scaling
-
         text = scaling.render(parts["costs"])
         SCALING.write_text(replace_part(SCALING, "costs", text))
 
 
 def render(parts: dict[str, Part]) -> str:
-    summary, sections = [], []
-    for name, part in sorted(parts.items()):
-        judged = [c["holds"] for c in part["checks"] if c["holds"] is not None]
-        summary.append(
-            {
-                "part": part["title"],
-                "name": f"`{name}`",
-                "checks that hold": f"{sum(judged)} of {len(judged)}",
-                "sizes": part.get("scale"),
-                "took": f"{part['seconds']:.0f} s",
-            }
-        )
-        table = markdown(pd.DataFrame(map(_row, part["checks"])))
-        sections += [f"## {part['title']}", _wrap(part["about"]), table]
-        sections.append(_wrap(_origin(part)))
-    table = markdown(pd.DataFrame(summary))
-    return "\n\n".join([INTRODUCTION, table, *sections]) + "\n"
+    parts = dict(sorted(parts.items()))
+    summary = pd.DataFrame(_summary(*item) for item in parts.items())
+    sections = [INTRODUCTION, markdown(summary), *map(_section, parts.values())]
+    return "\n\n".join(sections) + "\n"
+
+
+def _summary(name: str, part: Part) -> dict[str, str]:
+    judged = [c["holds"] for c in part["checks"] if c["holds"] is not None]
+    return {
+        "part": part["title"],
+        "name": f"`{name}`",
+        "checks that hold": f"{sum(judged)} of {len(judged)}",
+        "sizes": part.get("scale"),
+        "took": f"{part['seconds']:.0f} s",
+    }
+
+
+def _section(part: Part) -> str:
+    texts = {key: _listed(part[key]) for key in ("sizes", "versions")}
+    origin = ORIGIN.format(**part | texts)
+    about, origin = (
+        fill(t, 88, break_on_hyphens=False) for t in (part["about"], origin)
+    )
+    table = markdown(pd.DataFrame(map(_row, part["checks"])))
+    return f"## {part['title']}\n\n{about}\n\n{table}\n\n{origin}"
+
+
+def _listed(values: dict[str, Any]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in values.items())
 
 
 def _row(check: Part) -> dict[str, str]:
@@ -65,20 +81,6 @@ def _row(check: Part) -> dict[str, str]:
         "at most": "" if limit is None else number(limit, unit),
         "holds": {None: "", True: "yes", False: "**no**"}[check["holds"]],
     }
-
-
-def _origin(part: Part) -> str:
-    sizes = ", ".join(f"{key} {value}" for key, value in part["sizes"].items())
-    versions = ", ".join(f"{name} {v}" for name, v in part["versions"].items())
-    return (
-        f"Sizes: {sizes}; seed {part['seed']}, commit {part['commit']}, "
-        f"{part['time']}, {part['busy']:.0%} of the processors taken by others, "
-        f"{versions}."
-    )
-
-
-def _wrap(text: str) -> str:
-    return fill(text, 88, break_long_words=False, break_on_hyphens=False)
 
 
 def number(value: float, unit: str) -> str:

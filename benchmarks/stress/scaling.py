@@ -11,9 +11,7 @@ NUM_SETS = 1e9
 CORES = 64
 SETS_PER_STEP = 256  # of each process
 PROCESSES = (2, 8, 64)
-
-#: An assumption, not a measurement.
-DOLLARS_PER_CORE_HOUR = 0.05
+DOLLARS_PER_CORE_HOUR = 0.05  # an assumption, not a measurement
 
 
 def render(part: dict[str, Any]) -> str:
@@ -64,23 +62,20 @@ def _embedding(checks: list[dict[str, Any]], channels: int) -> pd.DataFrame:
 
 def _training(checks: list[dict[str, Any]]) -> pd.DataFrame:
     rows = []
-    for check, exchange in product(
-        _of_mode(checks, "train"), _of_mode(checks, "exchange")
-    ):
-        step, pair = (
-            SETS_PER_STEP * check["seconds_per_set"],
-            exchange["measured"] / 1e3,
-        )
+    pairs = product(_of_mode(checks, "train"), _of_mode(checks, "exchange"))
+    for check, exchange in pairs:
+        step = SETS_PER_STEP * check["seconds_per_set"]
+        pair = exchange["measured"] / 1e3
         # A ring sends 2 (P - 1) / P of the gradients, a pair all of them once.
         seconds = {p: step + pair * 2 * (p - 1) / p for p in PROCESSES}
-        speed_up = {p: f"{p * step / total:.3g}x" for p, total in seconds.items()}
+        speed_up = {p: p * step / total for p, total in seconds.items()}
         rows.append(
             {
                 "elements a set": f"{check['size']:,}",
                 "parameters": f"{exchange['parameters']:,}",
                 "step": f"{1e3 * step:.3g} ms",
                 "exchange by two": f"{1e3 * pair:.3g} ms",
-                **{f"speed-up by {p}": text for p, text in speed_up.items()},
+                **{f"speed-up by {p}": f"{x:.3g}x" for p, x in speed_up.items()},
             }
         )
     return pd.DataFrame(rows)

@@ -8,9 +8,7 @@ all of them and writes the page.
 
 import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -18,35 +16,34 @@ import torch
 from benchmarks.engine.measurements import Bystanders, write
 
 SEED = 0
+SCALE = "small" if os.environ.get("STRESS_SIZES") == "small" else "full"
 
 
 @pytest.fixture(scope="module")
-def sizes(request: pytest.FixtureRequest) -> dict[str, Any]:
-    small = os.environ.get("STRESS_SIZES") == "small"
-    return request.module.SMALL if small else request.module.FULL
+def sizes(request):
+    return getattr(request.module, SCALE.upper())
 
 
 @pytest.fixture(scope="module")
-def seed() -> int:
+def seed():
     return SEED
 
 
 @pytest.fixture(scope="module", autouse=True)  # first, so that all work is timed
-def checks(request: pytest.FixtureRequest, sizes: dict[str, Any]) -> Iterator[list]:
+def checks(request, sizes):
     """The checks of a file; they are written when its last test has ended."""
-    found: list[dict[str, Any]] = []
+    found = []
     start, bystanders = time.perf_counter(), Bystanders()
     yield found
     if "STRESS_RESULTS" in os.environ:
-        name = Path(request.module.__file__).stem.removeprefix("test_")
         title, _, about = request.module.__doc__.strip().partition("\n\n")
         write(
             Path(os.environ["STRESS_RESULTS"]),
-            name,
+            Path(request.module.__file__).stem.removeprefix("test_"),
             bystanders,
             title=title.rstrip("."),
             about=" ".join(about.split()),
-            scale="full" if sizes is request.module.FULL else "small",
+            scale=SCALE,
             sizes=sizes,
             seed=SEED,
             seconds=round(time.perf_counter() - start, 1),
@@ -54,44 +51,31 @@ def checks(request: pytest.FixtureRequest, sizes: dict[str, Any]) -> Iterator[li
         )
 
 
-class Measure:
+@pytest.fixture
+def measure(checks, request):
     """Takes numbers; the test fails at its end if one of them was too large."""
+    request.node.failed = failed = []
 
-    def __init__(self, checks: list[dict[str, Any]]) -> None:
-        self.checks = checks
-        self.failed: list[dict[str, Any]] = []
-
-    def __call__(
-        self,
-        name: str,
-        value: float,
-        limit: float | None = None,
-        unit: str = "",
-        **details: Any,
-    ) -> None:
+    def measure(name, value, limit=None, unit="", **details):
         """A number beside the largest that is right; without one it only informs."""
         holds = None if limit is None else bool(value <= limit)  # NaN does not
         check = {"check": name, "measured": value, "limit": limit, "unit": unit}
-        self.checks.append(check | {"holds": holds} | details)
+        checks.append(check | {"holds": holds} | details)
         if holds is False:
-            self.failed.append(self.checks[-1])
+            failed.append(checks[-1])
 
-
-@pytest.fixture
-def measure(checks: list[dict[str, Any]]) -> Measure:
-    return Measure(checks)
+    return measure
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[None]:
+def pytest_pyfunc_call(pyfuncitem):
     outcome = yield
-    measure = pyfuncitem.funcargs.get("measure")
-    assert measure is None or not measure.failed, measure.failed
+    assert not getattr(pyfuncitem, "failed", None), pyfuncitem.failed
     return outcome
 
 
 @pytest.fixture(autouse=True)
-def _same_number_of_threads() -> Iterator[None]:
+def _same_number_of_threads():
     before = torch.get_num_threads()
     yield
     torch.set_num_threads(before)

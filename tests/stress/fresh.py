@@ -3,30 +3,26 @@
 import gc
 import subprocess
 import sys
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 from xml.etree import ElementTree
 
 import torch
 import torch.distributed as dist
 from joblib.externals.loky import ProcessPoolExecutor
+from torch.utils.benchmark import Timer
 
 ROOT = Path(__file__).parents[2]
 
 
-def call(
-    function: Callable, *arguments: Any, threads: int = 1, timeout: float = 900
-) -> Any:
+def call(function, *arguments, threads=1, timeout=900):
     """What a function returns in a fresh process; one that hangs is killed."""
+    spawn = get_context("spawn")
     executor = ProcessPoolExecutor(
-        max_workers=1,
-        context=get_context("spawn"),
-        initializer=torch.set_num_threads,
-        initargs=(threads,),
+        1, context=spawn, initializer=torch.set_num_threads, initargs=(threads,)
     )
     try:
         return executor.submit(function, *arguments).result(timeout)
@@ -34,19 +30,14 @@ def call(
         executor.shutdown(kill_workers=True)
 
 
-def call_together(function: Callable, *arguments: Any, threads: int = 1) -> list[Any]:
+def call_together(function, *arguments, threads=1):
     """What it returns in each of two processes of a gloo group, at the same time."""
     with TemporaryDirectory() as folder, ThreadPoolExecutor(2) as executor:
-        jobs = [
-            executor.submit(
-                call, _in_group, rank, folder, function, *arguments, threads=threads
-            )
-            for rank in range(2)
-        ]
-        return [job.result() for job in jobs]
+        start = partial(call, _in_group, folder, function, arguments, threads=threads)
+        return list(executor.map(start, range(2)))
 
 
-def _in_group(rank: int, folder: str, function: Callable, *arguments: Any) -> Any:
+def _in_group(folder, function, arguments, rank):
     meeting_point = f"file://{folder}/processes"
     dist.init_process_group("gloo", meeting_point, rank=rank, world_size=2)
     try:
@@ -57,9 +48,13 @@ def _in_group(rank: int, folder: str, function: Callable, *arguments: Any) -> An
         dist.destroy_process_group()
 
 
-def run_tests(
-    folder: Path, *arguments: str
-) -> tuple[int, list[str], ElementTree.Element]:
+def median_seconds(call, budget):
+    """Of a call, with as many threads as there are."""
+    timer = Timer("call()", globals={"call": call}, num_threads=torch.get_num_threads())
+    return timer.blocked_autorange(min_run_time=budget).median
+
+
+def run_tests(folder, *arguments):
     """Of test files of the repository: how many tests passed, the names of those that
     did not, and the JUnit report."""
     path = folder / "report.xml"
@@ -67,10 +62,7 @@ def run_tests(
     subprocess.run(command, cwd=ROOT, capture_output=True, timeout=3600)
     report = ElementTree.parse(path).getroot()
     cases = report.findall(".//testcase")
-    failed = [
-        f"{case.get('classname')}.{case.get('name')}"
-        for case in cases
-        if case.find("failure") is not None or case.find("error") is not None
-    ]
+    wrong = [c for c in cases if {"failure", "error"} & {child.tag for child in c}]
+    failed = [f"{case.get('classname')}.{case.get('name')}" for case in wrong]
     skipped = len(report.findall(".//testcase/skipped"))
     return len(cases) - len(failed) - skipped, failed, report

@@ -7,14 +7,14 @@ layer with mean pooling as well, which stands beside ours.
 [docs/scaling.md](../../docs/scaling.md) extrapolates from these.
 """
 
-import time
-from collections.abc import Callable
+from functools import partial
 from statistics import mean, median
+from timeit import repeat
 
 import pytest
 import torch
 import torch.distributed as dist
-from fresh import call, call_together
+from fresh import call, call_together, median_seconds
 from torch_geometric.nn import MeanAggregation
 
 from gswe_pyg import GSWEAggregation
@@ -56,40 +56,32 @@ def test_a_set(sizes, seed, measure):
         measure(f"{name}: ours against it", ours / max(1.0, peer), MARGIN, "x")
 
 
-def set_seconds(sizes: dict, seed: int) -> dict[tuple[int, str], float]:
-    """The time that one set of each size takes in a batch, on one thread."""
+def set_seconds(sizes, seed):
+    """The time that one set of each size takes in a batch, in each mode."""
     torch.manual_seed(seed)
-    channels = sizes["channels"]
-    readout = GSWEAggregation(channels, sizes["slices"], sizes["points"])
-    linear, pool = torch.nn.Linear(channels, sizes["slices"]), MeanAggregation()
-    found: dict[tuple[int, str], float] = {}
+    channels, slices = sizes["channels"], sizes["slices"]
+    readout = GSWEAggregation(channels, slices, sizes["points"])
+    linear, pool = torch.nn.Linear(channels, slices), MeanAggregation()
+
+    def train(x, ptr):
+        readout(x.detach().requires_grad_(), ptr=ptr).sum().backward()
+
+    steps = {
+        "peer": torch.no_grad()(lambda x, ptr: pool(linear(x), ptr=ptr)),
+        "embed": torch.no_grad()(lambda x, ptr: readout(x, ptr=ptr)),
+        "train": train,
+    }
+    found = {}
     for size in sizes["sizes"]:
         num_sets = max(1, sizes["elements"] // size)
-        x = torch.randn(num_sets * size, channels)
-        ptr = torch.arange(num_sets + 1) * size
-
-        def train(x: torch.Tensor = x, ptr: torch.Tensor = ptr) -> None:
-            readout(x.detach().requires_grad_(), ptr=ptr).sum().backward()
-
-        modes = {
-            "peer": torch.no_grad()(lambda x=x, ptr=ptr: pool(linear(x), ptr=ptr)),
-            "embed": torch.no_grad()(lambda x=x, ptr=ptr: readout(x, ptr=ptr)),
-            "train": train,
-        }
-        for mode, step in modes.items():
-            found[size, mode] = median_seconds(step, sizes["seconds"]) / num_sets
+        batch = (
+            torch.randn(num_sets * size, channels),
+            torch.arange(num_sets + 1) * size,
+        )
+        for mode, step in steps.items():
+            seconds = median_seconds(partial(step, *batch), sizes["seconds"])
+            found[size, mode] = seconds / num_sets
     return found
-
-
-def median_seconds(call: Callable[[], object], budget: float) -> float:
-    call()
-    times = []
-    end = time.perf_counter() + budget
-    while time.perf_counter() < end or not times:
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return median(times)
 
 
 def test_exchange(sizes, measure):
@@ -100,12 +92,7 @@ def test_exchange(sizes, measure):
         measure(name, 1e3 * seconds, None, "ms", **details)
 
 
-def exchange_seconds(parameters: int) -> float:
+def exchange_seconds(parameters):
     """The median time of an all-reduce of so many float32."""
-    gradients, times = torch.zeros(parameters), []
-    for _ in range(30):
-        dist.barrier()
-        start = time.perf_counter()
-        dist.all_reduce(gradients)
-        times.append(time.perf_counter() - start)
-    return median(times)
+    exchange = partial(dist.all_reduce, torch.zeros(parameters))
+    return median(repeat(exchange, dist.barrier, number=1, repeat=30))

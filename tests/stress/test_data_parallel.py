@@ -7,20 +7,19 @@ option is trained without `find_unused_parameters`, and one step leaves one proc
 empty sets only. The checkpoint of the two is loaded by one, with `weights_only=True`.
 """
 
-from pathlib import Path
-from typing import Any
+from itertools import product
 
 import pytest
 import torch
 import torch.distributed as dist
 from backends import ragged
 from fresh import call_together
-from torch import Tensor
-from torch.nn import Linear, Module
+from test_readouts import GSWE
+from torch.nn import Linear
 from torch.nn.parallel import DistributedDataParallel
 
 from gswe_pyg import GSWEAggregation
-from gswe_pyg.models import PMA
+from gswe_pyg.models import PMA, readout_channels
 
 pytestmark = pytest.mark.stress
 
@@ -30,18 +29,7 @@ SMALL = {"steps": 2, "sets": 6}
 #: SGD amplifies the rounding of sums a little with every step.
 MAX_DISTANCE = {"float64": 1e-12, "float32": 1e-4}
 
-OPTIONS: dict[str, dict[str, Any]] = {
-    "default": {},
-    "mlp": {"slicer": "mlp"},
-    "polynomial": {"slicer": "polynomial"},
-    "identity": {"slicer": "identity"},
-    "step": {"interpolation": "step"},
-    "barycentric": {"interpolation": "barycentric"},
-    "pswe": {"interpolation": "pswe"},
-    "references": {"num_references": 3},
-    "slice": {"reference": "slice"},
-    "projected": {"out_channels": 4},
-    "with size": {"encode_size": True},
+OPTIONS = GSWE | {
     "projected with size": {"out_channels": 4, "encode_size": True},
     "heads": {"heads": 2, "extremes": True},
     "PMA": {},
@@ -49,15 +37,13 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 
 def test_two_processes_learn_what_one_does(sizes, seed, measure, tmp_path):
-    settings = (sizes["steps"], sizes["sets"], seed)
-    both = call_together(train_together, str(tmp_path), *settings)
-    errors = [error for errors in both for error in errors]
+    both = call_together(train_together, tmp_path, sizes, seed)
     for precision, limit in MAX_DISTANCE.items():
         distances, misread = {}, 0
         for path in sorted(tmp_path.glob(f"{precision} *.pt")):
             name = path.stem.removeprefix(f"{precision} ")
             alone = build(name, precision, seed)
-            train(alone, None, *settings)
+            train(alone, None, sizes, precision, seed)
             together = build(name, precision, seed + 1)  # to be overwritten
             content = torch.load(path, weights_only=True)
             together.load_state_dict(content["state_dict"])
@@ -65,38 +51,34 @@ def test_two_processes_learn_what_one_does(sizes, seed, measure, tmp_path):
             distances[name] = max((a - b).abs().max().item() for a, b in pairs)
             x, ptr, _ = batch(0, None, sizes["sets"], precision, seed)
             misread += not torch.allclose(together(x, ptr), content["out"])
-        worst = max(distances, key=distances.get)
         name = f"checkpoints that one process reads otherwise, {precision}"
         measure(name, misread, 0)
         name = f"difference of parameters, {precision}, {len(distances)} readouts"
-        details = {"worst": worst, "distances": distances}
-        measure(name, distances[worst], limit, **details)
+        measure(name, max(distances.values()), limit, distances=distances)
+    errors = [error for errors in both for error in errors]
     measure("readouts with an error", len(errors), 0, errors=errors)
 
 
-def build(name: str, precision: str, seed: int) -> Module:
-    torch.manual_seed(seed)
-    if name == "PMA":
-        net = Net(PMA(4, num_seeds=3, heads=2), 12)
-    else:
-        readout = GSWEAggregation(4, 4, 5, **OPTIONS[name])
-        net = Net(readout, readout(torch.zeros(1, 4), torch.zeros(1).long()).shape[1])
-    return net.to(getattr(torch, precision))
-
-
-class Net(Module):
-    def __init__(self, readout: Module, width: int) -> None:
+class Net(torch.nn.Module):
+    def __init__(self, readout):
         super().__init__()
         self.lin_in, self.readout = Linear(4, 4), readout
-        self.lin_out = Linear(width, 3)
+        self.lin_out = Linear(readout_channels(readout, 4), 3)
 
-    def forward(self, x: Tensor, ptr: Tensor) -> Tensor:
+    def forward(self, x, ptr):
         return self.lin_out(self.readout(self.lin_in(x).tanh(), ptr=ptr))
 
 
-def batch(
-    step: int, rank: int | None, sets: int, precision: str, seed: int
-) -> tuple[Tensor, Tensor, Tensor]:
+def build(name, precision, seed):
+    torch.manual_seed(seed)
+    if name == "PMA":
+        readout = PMA(4, num_seeds=3, heads=2)
+    else:
+        readout = GSWEAggregation(4, 4, 5, **OPTIONS[name])
+    return Net(readout).to(getattr(torch, precision))
+
+
+def batch(step, rank, sets, precision, seed):
     """The sets of a step, or the half of a process; those of every third second half
     are empty."""
     dtype, half = getattr(torch, precision), sets // 2
@@ -113,30 +95,28 @@ def batch(
     return x[ptr[0] : ptr[-1]], ptr - ptr[0], y[low:high]
 
 
-def train(model: Module, rank: int | None, steps: int, sets: int, seed: int) -> None:
-    precision = str(next(model.parameters()).dtype).removeprefix("torch.")
+def train(model, rank, sizes, precision, seed):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
-    for step in range(steps):
-        x, ptr, y = batch(step, rank, sets, precision, seed)
+    for step in range(sizes["steps"]):
+        x, ptr, y = batch(step, rank, sizes["sets"], precision, seed)
         optimizer.zero_grad()
         (model(x, ptr) - y).square().mean().backward()
         optimizer.step()
 
 
-def train_together(folder: str, steps: int, sets: int, seed: int) -> list[str]:
+def train_together(folder, sizes, seed):
     """Writes a checkpoint for each readout; returns the errors of others."""
     rank, errors = dist.get_rank(), []
-    for precision in MAX_DISTANCE:
-        for name in OPTIONS:
-            model = DistributedDataParallel(build(name, precision, seed))
-            try:
-                train(model, rank, steps, sets, seed)
-            except RuntimeError as error:
-                errors.append(f"{precision} {name}: {str(error)[:500]}")
-                continue
-            x, ptr, _ = batch(0, None, sets, precision, seed)
-            content = {"state_dict": model.module.state_dict()}
-            content["out"] = model.module(x, ptr).detach()
-            if rank == 0:
-                torch.save(content, Path(folder) / f"{precision} {name}.pt")
+    for precision, name in product(MAX_DISTANCE, OPTIONS):
+        model = DistributedDataParallel(build(name, precision, seed))
+        try:
+            train(model, rank, sizes, precision, seed)
+        except RuntimeError as error:
+            errors.append(f"{precision} {name}: {str(error)[:500]}")
+            continue
+        x, ptr, _ = batch(0, None, sizes["sets"], precision, seed)
+        content = {"state_dict": model.module.state_dict()}
+        content["out"] = model.module(x, ptr).detach()
+        if rank == 0:
+            torch.save(content, folder / f"{precision} {name}.pt")
     return errors

@@ -8,7 +8,7 @@ anything behind a linear layer do.
 
 import copy
 import hashlib
-from collections.abc import Callable
+from collections import defaultdict
 from functools import partial
 from itertools import product
 
@@ -17,8 +17,6 @@ import torch
 import torch.nn.functional as F
 from backends import available, ragged, random_sizes, run
 from fresh import call
-from torch import Tensor
-from torch.nn import Module
 from torch_geometric.nn import MeanAggregation, Sequential
 
 from gswe_pyg import GSWEAggregation
@@ -38,31 +36,24 @@ GROUPS = {
     "gswe": "GSWEAggregation with a linear slicer, parameters after training",
 }
 
-Cases = dict[str, Callable[[], list[Tensor]]]
-
 
 def test_the_same_bits(sizes, seed, measure):
-    seen: dict[str, set[str]] = {}
+    seen = defaultdict(set)
     for _ in range(sizes["runs"]):
         for name, found in call(hashes, sizes, seed).items():
-            seen.setdefault(name, set()).update(found)
+            seen[name] |= found
     limits = {"peer": None, "gswe": len(seen["peer"]) - 1}
     for group, what in GROUPS.items():
         cases = [name for name in seen if name.startswith(group)]
         differing = [name for name in cases if len(seen[name]) > 1]
-        measure(
-            f"results that differ: {what}",
-            len(differing),
-            limits.get(group, 0),
-            f"of {len(cases)}",
-            differing=differing,
-        )
+        limit, of = limits.get(group, 0), f"of {len(cases)}"
+        name = f"results that differ: {what}"
+        measure(name, len(differing), limit, of, differing=differing)
 
 
-def hashes(sizes: dict, seed: int) -> dict[str, set[str]]:
+def hashes(sizes, seed):
     """Of every case, with each number of threads."""
-    cases = _cases(sizes["nodes"], sizes["slices"], sizes["steps"], seed)
-    found: dict[str, set[str]] = {name: set() for name in cases}
+    cases, found = make_cases(sizes, seed), defaultdict(set)
     for number in sizes["threads"]:
         torch.set_num_threads(number)
         for name, case in cases.items():
@@ -70,43 +61,42 @@ def hashes(sizes: dict, seed: int) -> dict[str, set[str]]:
     return found
 
 
-def _cases(nodes: int, slices: int, steps: int, seed: int) -> Cases:
+def make_cases(sizes, seed):
     torch.manual_seed(seed)
-    cases: Cases = {}
+    cases, nodes, slices = {}, sizes["nodes"], sizes["slices"]
     for scale, num_nodes in {"small": nodes // 20, "large": nodes}.items():
         numbers = random_sizes(max(4, num_nodes // 100), 200, seed)
-        batch = ragged(slices, numbers, seed=seed, boundaries=True)
+        x, ptr = ragged(slices, numbers, seed=seed, boundaries=True)
         for name, interpolation in product(available(), INTERPOLATIONS):
             label = f"kernel {scale} {interpolation} {name}"
-            cases[label] = partial(run, *batch, 16, interpolation, name)
+            cases[label] = partial(run, x, ptr, 16, interpolation, name)
         readout = GSWEAggregation(slices, slices, 16, slicer="identity")
-        cases[f"slices {scale}"] = partial(_outcome, readout, *batch)
-    x, ptr = batch
+        cases[f"slices {scale}"] = partial(_outcome, readout, x, ptr)
+    masses = _masses(x, seed)
     for name, interpolation in product(available(), ("linear", "step", "barycentric")):
         label = f"kernel weighted {interpolation} {name}"
-        arguments = (x[:, :4], ptr, 16, interpolation, name, _masses(x, seed))
-        cases[label] = partial(run, *arguments)
+        cases[label] = partial(run, x[:, :4], ptr, 16, interpolation, name, masses)
     x = x[:, :16]
     readout = GSWEAggregation(x.shape[1], 32, 8, out_channels=4)
-    cases["gswe"] = partial(_train, readout, x, ptr, steps)
-    layers = [(torch.nn.Linear(x.shape[1], 4), "x -> x")]
-    layers.append((MeanAggregation(), "x, index, ptr -> x"))
+    linear, pool = torch.nn.Linear(x.shape[1], 4), MeanAggregation()
+    layers = [(linear, "x -> x"), (pool, "x, index, ptr -> x")]
     pooled = Sequential("x, index, ptr", layers)
-    cases["peer"] = partial(_train, pooled, x, ptr, steps)
+    cases["gswe"] = partial(_train, readout, x, ptr, sizes["steps"])
+    cases["peer"] = partial(_train, pooled, x, ptr, sizes["steps"])
     return cases
 
 
-def _masses(x: Tensor, seed: int) -> Tensor:
+def _masses(x, seed):
     return torch.rand(len(x), generator=torch.Generator().manual_seed(seed)) + 0.1
 
 
-def _outcome(readout: Module, x: Tensor, ptr: Tensor) -> list[Tensor]:
+def _outcome(readout, x, ptr):
     x = x.detach().clone().requires_grad_()
     out = readout(x, ptr=ptr)
     return [out, *torch.autograd.grad(out.square().sum(), [x, *readout.parameters()])]
 
 
-def _train(module: Module, x: Tensor, ptr: Tensor, steps: int) -> list[Tensor]:
+def _train(module, x, ptr, steps):
     module = copy.deepcopy(module)
     labels = torch.arange(len(ptr) - 1) % 4
     optimizer = torch.optim.Adam(module.parameters(), lr=0.01)
@@ -117,38 +107,34 @@ def _train(module: Module, x: Tensor, ptr: Tensor, steps: int) -> list[Tensor]:
     return list(module.parameters())
 
 
-def _hash(tensors: list[Tensor]) -> str:
-    digest = hashlib.sha256()
-    for tensor in tensors:
-        digest.update(tensor.detach().contiguous().numpy().tobytes())
-    return digest.hexdigest()[:16]
+def _hash(tensors):
+    content = b"".join(t.detach().contiguous().numpy().tobytes() for t in tensors)
+    return hashlib.sha256(content).hexdigest()
 
 
-def test_deterministic_algorithms(seed, measure):
+def test_deterministic_algorithms(seed, measure, request):
     """PyTorch then refuses what is not deterministic, and fills memory that is not
     initialised with NaN: whoever reads it gives other results."""
     x, ptr = ragged(6, random_sizes(12, 40, seed), seed=seed, boundaries=True)
-    cases: Cases = {}
-    for interpolation, name in product(INTERPOLATIONS, available()):
-        weights = (None, _masses(x, seed))
-        for weight in weights[: 1 + (interpolation != "pswe")]:
-            label = f"{interpolation} {name} weighted: {weight is not None}"
-            cases[label] = partial(run, x, ptr, 5, interpolation, name, weight)
     gswe = GSWEAggregation(6, 7, 5, 2, out_channels=3, encode_size=True)
-    cases["GSWE"] = partial(_outcome, gswe, x, ptr)
-    cases["PMA"] = partial(_outcome, PMA(6, num_seeds=3, heads=2), x, ptr)
+    pma = PMA(6, num_seeds=3, heads=2)
+    cases = {"GSWE": partial(_outcome, gswe, x, ptr)}
+    cases["PMA"] = partial(_outcome, pma, x, ptr)
+    weights = {"": None, " weighted": _masses(x, seed)}
+    for kind, name, weighted in product(INTERPOLATIONS, available(), weights):
+        if not (kind == "pswe" and weighted):
+            arguments = (x, ptr, 5, kind, name, weights[weighted])
+            cases[f"{kind} {name}{weighted}"] = partial(run, *arguments)
     expected = {label: _hash(case()) for label, case in cases.items()}
     errors, differing = [], []
+    request.addfinalizer(lambda: torch.use_deterministic_algorithms(False))
     torch.use_deterministic_algorithms(True)
-    try:
-        for label, case in cases.items():
-            try:
-                if _hash(case()) != expected[label]:
-                    differing.append(label)
-            except RuntimeError as error:
-                errors.append(f"{label}: {error}")
-    finally:
-        torch.use_deterministic_algorithms(False)
+    for label, case in cases.items():
+        try:
+            if _hash(case()) != expected[label]:
+                differing.append(label)
+        except RuntimeError as error:
+            errors.append(f"{label}: {error}")
     of = f"of {len(cases)}"
     name = "errors under torch.use_deterministic_algorithms(True)"
     measure(name, len(errors), 0, of, errors=errors)

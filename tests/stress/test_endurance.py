@@ -29,34 +29,30 @@ def test_memory_does_not_grow(name, sizes, seed, measure):
     # By PyTorch, the weighted path is slow, and would leak as fast.
     weighted = name == "weights"
     steps = sizes["steps"] // 5 if weighted else sizes["steps"]
-    settings = (steps, sizes["sets"], sizes["largest"], seed)
-    on = "torch" if weighted else name
-    memory = call(train, on, weighted, *settings, timeout=1800)
-    at, mib = zip(*memory[len(memory) // 5 :], strict=True)
+    at, mib = call(train, name, weighted, steps, sizes, seed, timeout=1800)
     growth = float(np.polyfit(at, mib, 1)[0]) * steps
     label = name if weighted else f"'{name}'"
     ends = {"first_mib": mib[0], "last_mib": mib[-1]}
     measure(f"growth over {steps:,} steps, {label}", growth, MAX_MIB, "MiB", **ends)
 
 
-def train(
-    name: str, weighted: bool, steps: int, sets: int, largest: int, seed: int
-) -> list[tuple[int, float]]:
-    """The memory in use at some of the steps."""
+def train(name, weighted, steps, sizes, seed):
+    """The memory in use at some of the steps after the first fifth."""
     torch.manual_seed(seed)
     readout = GSWEAggregation(16, 16, 8, out_channels=4)
     optimizer = torch.optim.Adam(readout.parameters(), lr=1e-3)
-    process, memory = psutil.Process(), []
-    with backend(name):
+    at, mib, sets = [], [], sizes["sets"]
+    with backend("torch" if weighted else name):
         for step in range(steps):
-            sizes = torch.tensor(random_sizes(sets, largest, seed + step))
-            index = torch.arange(sets).repeat_interleave(sizes)
+            numbers = torch.tensor(random_sizes(sets, sizes["largest"], seed + step))
+            index = torch.arange(sets).repeat_interleave(numbers)
             x = torch.randn(len(index), 16)
             weight = torch.rand(len(index)) + 0.1 if weighted else None
             out = readout(x, index, dim_size=sets, weight=weight)
             optimizer.zero_grad()
             out.square().mean().backward()
             optimizer.step()
-            if step % max(1, steps // 200) == 0:
-                memory.append((step, process.memory_info().rss / 2**20))
-    return memory
+            if step >= steps // 5 and step % max(1, steps // 200) == 0:
+                at.append(step)
+                mib.append(psutil.Process().memory_info().rss / 2**20)
+    return at, mib

@@ -16,8 +16,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
-from pathlib import Path
+from contextlib import suppress
 
 import psutil
 import pytest
@@ -64,21 +63,17 @@ def test_nothing_is_lost_and_nothing_done_twice(sizes, seed, measure, tmp_path):
     measure("runs that nobody asked for", len(found.keys() - expected), 0)
 
 
-def start_grid(sizes: dict, folder: Path) -> subprocess.Popen:
+def start_grid(sizes, folder):
     arguments = [f"readout=[{','.join(READOUTS)}]", "loss=simsiam", "points=2"]
     arguments += [f"{name}={sizes[name]}" for name in ("seeds", "epochs")]
     arguments += ["train_sets=60", "test_sets=40", f"results={folder}", "workers=2"]
-    return subprocess.Popen(
-        [sys.executable, "-m", "benchmarks", "run", "set_circles", *arguments],
-        cwd=ROOT,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        start_new_session=True,
-    )
+    command = [sys.executable, "-m", "benchmarks", "run", "set_circles", *arguments]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    env = os.environ | {"OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(command, cwd=ROOT, env=env, start_new_session=True, **quiet)
 
 
-def runs(folder: Path) -> Counter:
+def runs(folder):
     """How often each run is on file."""
     path, found = folder / "set_circles.jsonl", Counter()
     for line in path.read_text().splitlines() if path.exists() else []:
@@ -90,7 +85,7 @@ def runs(folder: Path) -> Counter:
     return found
 
 
-def wait(process: subprocess.Popen, condition: Callable) -> object:
+def wait(process, condition):
     """What a condition gives as soon as it gives something, or the process ends."""
     deadline = time.monotonic() + MAX_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
@@ -100,25 +95,17 @@ def wait(process: subprocess.Popen, condition: Callable) -> object:
     return None
 
 
-def workers_of(process: subprocess.Popen) -> list[psutil.Process]:
+def workers_of(process):
     """Both workers, or none; joblib also starts processes that track resources."""
     found = []
     for child in psutil.Process(process.pid).children():
-        try:
+        with suppress(psutil.Error):
             if "LokyProcess" in " ".join(child.cmdline()):
                 found.append(child)
-        except psutil.Error:
-            continue
     return found if len(found) == 2 else []
 
 
-def kill(
-    process: subprocess.Popen,
-    workers: list[psutil.Process],
-    window: float,
-    moments: random.Random,
-    with_parent: bool,
-) -> int:
+def kill(process, workers, window, moments, with_parent):
     """Kills the workers at moments of their own; returns how many it met alive."""
     start, killed = time.monotonic(), 0
     for moment in sorted(moments.uniform(0, window) for _ in workers):
@@ -135,8 +122,7 @@ def kill(
     return killed
 
 
-def is_alive(process: psutil.Process) -> bool:
-    try:
+def is_alive(process):
+    with suppress(psutil.Error):
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.Error:
-        return False
+    return False

@@ -12,20 +12,15 @@ than these by more than the margin.
 """
 
 import multiprocessing
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from statistics import median
-from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
 from backends import available, ragged, random_sizes, run
-from fresh import call, call_together
-from test_costs import median_seconds
-from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from fresh import call, call_together, median_seconds
+from torch.utils.data import DataLoader
 from torch_geometric.nn import MeanAggregation
 
 from gswe_pyg import GSWEAggregation
@@ -45,7 +40,6 @@ MAX_SECONDS = 300
 HANGING_SECONDS = 20
 
 NUM_BATCHES = 8
-PTR = {"boundaries": True}
 
 WAYS = {
     "threads": "Python threads",
@@ -62,14 +56,13 @@ MARGIN = 1.25
 
 
 def test_right_results(sizes, seed, measure):
-    arguments = [sizes[key] for key in ("calls", "threads", "nodes", "slices")]
-    found: dict[str, int] = {}
+    found = {}
     for way, description in WAYS.items():
         error = ""
         try:
             # Two threads, so that the kernel has threads of its own before a fork.
             options = {"threads": 2, "timeout": MAX_SECONDS}
-            found[way] = call(count_wrong, way, *arguments, seed, **options)
+            found[way] = call(count_wrong, way, sizes, seed, **options)
         except (RuntimeError, TimeoutError) as caught:  # a crash, or a deadlock
             found[way], error = NUM_BATCHES, repr(caught)
         # Where PyTorch's own sums hang, so may we.
@@ -77,87 +70,67 @@ def test_right_results(sizes, seed, measure):
         measure(f"wrong results in {description}", found[way], limit, error=error)
 
 
-def count_wrong(
-    way: str, calls: int, threads: int, nodes: int, slices: int, seed: int
-) -> int:
+def count_wrong(way, sizes, seed):
     """How many calls in threads or processes give other bits than here."""
     how, _, method = way.partition(" ")
     outcome = _sum if method == "peer" else _outcome
-    batches = _batches(nodes, slices, seed)
-    expected = [outcome(*batch) for batch in batches]
+    batches = [_batch(i, sizes, seed) for i in range(NUM_BATCHES)]
+    expected = [outcome(batch) for batch in batches]
+    calls = [batches[i % NUM_BATCHES] for i in range(sizes["calls"])]
     if how == "threads":
-        chosen = [batches[i % NUM_BATCHES] for i in range(calls)]
-        with ThreadPoolExecutor(threads) as executor:
-            found = list(executor.map(lambda batch: _outcome(*batch), chosen))
+        with ThreadPoolExecutor(sizes["threads"]) as executor:
+            found = list(executor.map(outcome, calls))
     elif how == "loader":
-        found = DataLoader(
-            Embedded(nodes, slices, seed, calls),
-            batch_size=None,
-            num_workers=2,
-            timeout=MAX_SECONDS,
-            multiprocessing_context=method,
-        )
+        options = {"num_workers": 2, "multiprocessing_context": method}
+        options |= {"collate_fn": _outcome, "batch_size": None, "timeout": MAX_SECONDS}
+        found = DataLoader(calls, **options)
     else:
-        context = multiprocessing.get_context(how)
-        receiver, sender = context.Pipe(duplex=False)
-        arguments = (sender, method, nodes, slices, seed)
-        child = context.Process(target=_send_outcomes, args=arguments, daemon=True)
-        child.start()
-        sender.close()
-        may_hang = how == "fork" and method != "1"
-        if not receiver.poll(HANGING_SECONDS if may_hang else MAX_SECONDS / 2):
-            child.kill()
-            return NUM_BATCHES
-        found = [[torch.from_numpy(x) for x in arrays] for arrays in receiver.recv()]
-        child.join()
+        found = _in_child(how, method, outcome, batches)
     return sum(
-        not all(
-            x.equal(y) for x, y in zip(tensors, expected[i % NUM_BATCHES], strict=True)
-        )
+        not all(map(torch.equal, tensors, expected[i % NUM_BATCHES]))
         for i, tensors in enumerate(found)
     )
 
 
-class Embedded(Dataset):
-    """Calls the kernel where the items are loaded."""
+def _in_child(how, method, outcome, batches):
+    context = multiprocessing.get_context(how)
+    receiver, sender = context.Pipe(duplex=False)
+    arguments = (sender, 1 if method == "1" else 2, outcome, batches)
+    child = context.Process(target=_send_outcomes, args=arguments, daemon=True)
+    child.start()
+    sender.close()
+    may_hang = how == "fork" and method != "1"
+    if not receiver.poll(HANGING_SECONDS if may_hang else MAX_SECONDS / 2):
+        child.kill()
+        raise TimeoutError("the child hangs")
+    found = receiver.recv()
+    child.join()
+    return [[torch.from_numpy(x) for x in arrays] for arrays in found]
 
-    def __init__(self, nodes: int, slices: int, seed: int, length: int) -> None:
-        self.arguments, self.length = (nodes, slices, seed), length
 
-    def __len__(self) -> int:
-        return self.length
-
-    def __getitem__(self, i: int) -> list[Tensor]:
-        return _outcome(*_batches(*self.arguments)[i % NUM_BATCHES])
+def _send_outcomes(pipe, threads, outcome, batches):
+    torch.set_num_threads(threads)
+    pipe.send([[x.numpy() for x in outcome(batch)] for batch in batches])
 
 
-@cache
-def _batches(nodes: int, slices: int, seed: int) -> list[tuple[Tensor, Tensor]]:
+def _batch(i, sizes, seed):
     """The first is worth threads."""
-    numbers = [max(4, nodes // (100 if i == 0 else 5000)) for i in range(NUM_BATCHES)]
-    return [
-        ragged(slices, random_sizes(number, 200, seed + i), seed=seed + i, **PTR)
-        for i, number in enumerate(numbers)
-    ]
+    number = max(4, sizes["nodes"] // (5000 if i else 100))
+    numbers = random_sizes(number, 200, seed + i)
+    return ragged(sizes["slices"], numbers, seed=seed + i, boundaries=True)
 
 
-def _outcome(src: Tensor, ptr: Tensor) -> list[Tensor]:
+def _outcome(batch):
     # The choice of a backend holds for all threads, so it is not made here.
+    src, ptr = batch
     src = src.detach().clone().requires_grad_()
     out = segment_quantile(src, ptr, 8)
     return [out.detach(), *torch.autograd.grad(out.square().sum(), src)]
 
 
-def _sum(src: Tensor, ptr: Tensor) -> list[Tensor]:
+def _sum(batch):
     """What PyTorch does with threads of its own, without us."""
-    return [src.mul(2).sum(0)]
-
-
-def _send_outcomes(pipe: Any, method: str, nodes: int, slices: int, seed: int) -> None:
-    torch.set_num_threads(1 if method == "1" else 2)
-    outcome = _sum if method == "peer" else _outcome
-    batches = _batches(nodes, slices, seed)
-    pipe.send([[x.numpy() for x in outcome(*batch)] for batch in batches])
+    return [batch[0].mul(2).sum(0)]
 
 
 # The crowd ############################################################################
@@ -172,41 +145,35 @@ NAMES |= {name: f"kernel {name}" for name in available()}
     strict=False,
 )
 def test_crowd(sizes, seed, measure):
-    found: dict[int, list[dict[str, float]]] = {1: [], 2: []}
+    found = {1: [], 2: []}
     for _ in range(sizes["rounds"]):
         for threads, times in found.items():
             times += call_together(time_steps, sizes, seed, threads=threads)
-    peer = None
+    limit = None
     for name, description in NAMES.items():
         ms = {str(n): 1e3 * median(t[name] for t in found[n]) for n in found}
         slowdown = ms["2"] / ms["1"]
-        limit = None if peer is None else max(1.0, peer) * MARGIN
-        peer = slowdown if peer is None else peer
         label = f"2 processes x 2 threads against 2 x 1: {description}"
         measure(label, slowdown, limit, "x", milliseconds=ms)
+        if name == "peer":
+            limit = max(1.0, slowdown) * MARGIN
 
 
-def time_steps(sizes: dict, seed: int) -> dict[str, float]:
+def time_steps(sizes, seed):
     """The median time of a forward and backward pass, one after the other: threads
     that spin after one call would disturb the next one, if they took turns."""
+    torch.manual_seed(seed)
+    slices = sizes["slices"]
+    x, ptr = _batch(0, sizes, seed)
+    readout = GSWEAggregation(slices, slices, 16)
+    linear, pool = torch.nn.Linear(slices, slices), MeanAggregation()
+    steps = {name: lambda n=name: run(x, ptr, 16, "linear", n) for name in available()}
+    leaf = x.clone().requires_grad_()
+    steps["readout"] = lambda: readout(leaf, ptr=ptr).sum().backward()
+    steps["peer"] = lambda: pool(linear(leaf), ptr=ptr).sum().backward()
     found = {}
     for name in NAMES:
-        step = _step(name, sizes["nodes"], sizes["slices"], seed)
-        step()
+        steps[name]()
         dist.barrier()
-        found[name] = median_seconds(step, sizes["seconds"])
+        found[name] = median_seconds(steps[name], sizes["seconds"])
     return found
-
-
-def _step(name: str, nodes: int, slices: int, seed: int) -> Callable[[], Any]:
-    numbers = random_sizes(max(4, nodes // 100), 200, seed)
-    x, ptr = ragged(slices, numbers, seed=seed, **PTR)
-    if name in available():
-        return lambda: run(x, ptr, 16, "linear", name)
-    torch.manual_seed(seed)
-    x.requires_grad_()
-    if name == "readout":
-        readout = GSWEAggregation(slices, slices, 16)
-        return lambda: readout(x, ptr=ptr).sum().backward()
-    linear, pool = torch.nn.Linear(slices, slices), MeanAggregation()
-    return lambda: pool(linear(x), ptr=ptr).sum().backward()
