@@ -11,6 +11,8 @@ from torch_geometric.graphgym.loader import create_loader
 from torch_geometric.graphgym.loss import compute_loss
 from torch_geometric.graphgym.model_builder import create_model
 
+import benchmarks.graphgym.loader
+import gswe_pyg.graphgym  # noqa: F401
 from benchmarks.__main__ import main
 from benchmarks.commands.graphgym import CONFIGS
 from benchmarks.engine.training import step
