@@ -11,7 +11,7 @@ from torch_geometric.graphgym.loader import create_loader
 from torch_geometric.graphgym.loss import compute_loss
 from torch_geometric.graphgym.model_builder import create_model
 
-import benchmarks.graphgym.loader
+import benchmarks.graphgym.loader  # noqa: F401
 import gswe_pyg.graphgym  # noqa: F401
 from benchmarks.__main__ import main
 from benchmarks.commands.graphgym import CONFIGS
