@@ -1,10 +1,12 @@
 """Every readout of the experiments: one entry is all that a new one needs."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import torch
+from torch import Tensor
 from torch.nn import Parameter
 from torch_geometric.nn import MLP
 from torch_geometric.nn.aggr import (
@@ -24,6 +26,11 @@ from gswe_pyg import GSWEAggregation
 from gswe_pyg.aggr import MedianAggregation, QuantileAggregation  # PyG's numbers
 from gswe_pyg.aggr.gswe import REFERENCE_STD
 from gswe_pyg.models import PMA, ApproxRepSet, RepSet
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Run = TypeVar("Run")
 
 #: Self-attention over the nodes of a batch takes memory and time with the square of
 #: the largest graph: beyond this, the set transformer goes without its encoder.
@@ -50,8 +57,7 @@ class Readout:
 
     build: Callable[[Shape], Aggregation]
     label: str
-    colour: str | None = None  # in figures
-    line: str = "-"
+    colour: str = "0.5"  # in figures
     has_points: bool = True  # if not, one run stands for all numbers of points
     least_points: int = 1
     has_references: bool = False  # likewise
@@ -75,8 +81,22 @@ class Readout:
         for parameter in self.constants(readout) if self.constants else ():
             parameter.mul_(start / self.constants_scale)
 
+    def canonical(self, run: Run) -> Run:
+        """The run that stands for all which only differ in what this readout lacks."""
+        idle = {
+            **({} if self.has_points else {"points": 1}),
+            **({} if self.has_references else {"references": 1}),
+            **({} if self.has_slicer else {"slicer": "identity"}),
+            **({} if self.has_extremes else {"extremes": True}),
+        }
+        return replace(run, **{k: v for k, v in idle.items() if hasattr(run, k)})
 
-def _gswe(interpolation: str, colour: str | None, line: str, size: bool) -> Readout:
+
+def _plain(build: Callable[[], Aggregation], label: str, colour: str) -> Readout:
+    return Readout(lambda _: build(), label, colour, has_points=False)
+
+
+def _gswe(interpolation: str, size: bool) -> Readout:
     def build(shape: Shape) -> GSWEAggregation:
         # The backbone's channels are the slices already, as in the paper: "a unified
         # MLP, represented by a mapping g: R^d -> R^L".
@@ -93,8 +113,7 @@ def _gswe(interpolation: str, colour: str | None, line: str, size: bool) -> Read
     return Readout(
         build,
         f"GSWE, {interpolation}{', size' if size else ''}",
-        colour,
-        line,
+        SKY,
         has_references=True,
         has_slicer=True,
         constants=lambda readout: [readout.points],
@@ -139,96 +158,79 @@ def _seeds_and_biases(readout: PMA) -> list[Parameter]:
     return [readout.seed, *biases]
 
 
+def _hidden_sets(kind: type[Aggregation], shape: Shape) -> Aggregation:
+    return kind(shape.channels, shape.references, shape.points)
+
+
 def midpoints(num_points: int) -> list[float]:
     """The levels at which GSWE's points stand, too."""
     return [(m + 0.5) / num_points for m in range(num_points)]
 
 
-# Okabe and Ito's, as in gswe_pyg/style.mplstyle; lines tell apart what shares a colour.
+# Okabe and Ito's, as in gswe_pyg/style.mplstyle.
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
 YELLOW, BLUE, VERMILION, PINK = "#F0E442", "#0072B2", "#D55E00", "#CC79A7"
 
+MEAN, MAX = _plain(MeanAggregation, "mean", "0.6"), _plain(MaxAggregation, "max", "0.2")
+PMA_ENTRY = Readout(_pma, "PMA", ORANGE, has_references=True)
+
 READOUTS: Registry = Registry(
     "readout",
-    mean=Readout(lambda _: MeanAggregation(), "mean", "0.6", has_points=False),
-    sum=Readout(lambda _: SumAggregation(), "sum", "0.4", has_points=False),
-    max=Readout(lambda _: MaxAggregation(), "max", "0.2", has_points=False),
-    mean_wide=Readout(
-        lambda _: MeanAggregation(),
-        "mean, wide",
-        "0.7",
-        has_points=False,
-        is_wide=True,
+    mean=MEAN,
+    sum=_plain(SumAggregation, "sum", "0.4"),
+    max=MAX,
+    mean_wide=replace(MEAN, label="mean, wide", is_wide=True),
+    max_wide=replace(MAX, label="max, wide", is_wide=True),
+    mean_std_max=_plain(
+        lambda: MultiAggregation(["mean", "std", "max"]), "mean, std, max", BLACK
     ),
-    max_wide=Readout(
-        lambda _: MaxAggregation(),
-        "max, wide",
-        "0.3",
-        has_points=False,
-        is_wide=True,
-    ),
-    mean_std_max=Readout(
-        lambda _: MultiAggregation(["mean", "std", "max"]),
-        "mean, std, max",
-        BLACK,
-        has_points=False,
-    ),
-    pna=Readout(
-        lambda _: MultiAggregation(["mean", "min", "max", "std"]),
-        "PNA's four",
-        BLACK,
-        ":",
-        has_points=False,
+    pna=_plain(
+        lambda: MultiAggregation(["mean", "min", "max", "std"]), "PNA's four", BLACK
     ),
     softmax=Readout(
         lambda shape: SoftmaxAggregation(learn=True, channels=shape.channels),
         "softmax",
-        BLACK,
-        ":",
         has_points=False,
     ),
-    median=Readout(lambda _: MedianAggregation(), "median", BLACK, has_points=False),
+    median=_plain(MedianAggregation, "median", BLACK),
     deep_sets=Readout(_deep_sets, "Deep Sets", YELLOW, has_points=False),
-    sort=Readout(lambda shape: SortAggregation(shape.points), "sort", PINK, ":"),
+    sort=Readout(lambda shape: SortAggregation(shape.points), "sort", PINK),
     quantile=Readout(
-        lambda shape: QuantileAggregation(midpoints(shape.points)),
-        "quantile",
-        GREEN,
+        lambda shape: QuantileAggregation(midpoints(shape.points)), "quantile", GREEN
     ),
     set_transformer=Readout(
-        _set_transformer, "Set Transformer", ORANGE, "--", has_points=False
+        _set_transformer, "Set Transformer", ORANGE, has_points=False
     ),
-    pma=Readout(_pma, "PMA", ORANGE, has_references=True),
-    pma_near_origin=Readout(
-        _pma,
-        "PMA, near origin",
-        ORANGE,
-        ":",
-        has_references=True,
-        constants=_seeds_and_biases,
+    pma=PMA_ENTRY,
+    pma_near_origin=replace(
+        PMA_ENTRY, label="PMA, near origin", constants=_seeds_and_biases
     ),
-    gswe_linear=_gswe("linear", SKY, "-", size=False),
-    gswe_linear_size=_gswe("linear", SKY, "--", size=True),
-    gswe_barycentric=_gswe("barycentric", SKY, "-.", size=False),
-    gswe_barycentric_size=_gswe("barycentric", SKY, ":", size=True),
+    gswe_linear=_gswe("linear", size=False),
+    gswe_linear_size=_gswe("linear", size=True),
+    gswe_barycentric=_gswe("barycentric", size=False),
+    gswe_barycentric_size=_gswe("barycentric", size=True),
     gswe_heads1=_heads(1, BLUE),
     gswe_heads2=_heads(2, SKY),
     gswe_heads4=_heads(4, VERMILION),
     gswe_heads8=_heads(8, PINK),
-    repset=Readout(
-        lambda shape: RepSet(shape.channels, shape.references, shape.points),
-        "RepSet",
-        GREEN,
-        "--",
-        has_references=True,
-    ),
+    repset=Readout(partial(_hidden_sets, RepSet), "RepSet", GREEN, has_references=True),
     approx_repset=Readout(
-        lambda shape: ApproxRepSet(shape.channels, shape.references, shape.points),
-        "ApproxRepSet",
-        PINK,
-        has_references=True,
+        partial(_hidden_sets, ApproxRepSet), "ApproxRepSet", PINK, has_references=True
     ),
 )
+
+
+class WithSize(Aggregation):
+    """A readout, and the logarithm of the size of the graph behind it."""
+
+    def __init__(self, readout: Aggregation) -> None:
+        super().__init__()
+        self.readout = readout
+
+    def forward(self, x: Tensor, index: Tensor, ptr=None, dim_size=None, dim=-2):
+        out = self.readout(x, index, ptr, dim_size, dim)
+        size = torch.bincount(index, minlength=len(out)).clamp(min=1).log()
+        return torch.cat([out, size[:, None].to(out.dtype)], dim=-1)
 
 
 def check_points(name: str, points: int) -> None:
@@ -241,14 +243,10 @@ def check_points(name: str, points: int) -> None:
 
 
 def label(name: str) -> str:
-    """In tables, also for readouts that only old records have."""
-    return READOUTS[name].label if name in READOUTS else name
+    return READOUTS[name].label
 
 
-def in_order(names: "set[str] | list[str]") -> list[str]:
-    """As they stand above, then those that are not there."""
-    order = list(READOUTS)
-    unknown = len(order)
-    return sorted(
-        set(names), key=lambda n: (order.index(n) if n in order else unknown, n)
-    )
+def by_readout(table: "pd.DataFrame", controls: Iterable[str] = ()) -> "pd.DataFrame":
+    """Runs in the order of the readouts above, behind the given controls."""
+    order = {name: place for place, name in enumerate([*controls, *READOUTS])}
+    return table.sort_values("readout", key=lambda c: c.map(order), kind="stable")

@@ -9,13 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, get_type_hints
 
-from benchmarks.engine.arguments import (
-    UsageError,
-    check_known,
-    convert,
-    option,
-    split,
-)
+from benchmarks.engine.arguments import UsageError, check_known, convert, option, split
 from benchmarks.engine.records import identifier
 
 HERE = Path(__file__).resolve().parents[1]
@@ -32,9 +26,6 @@ class RunSettings:
     """
 
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        """Raises a ``ValueError`` for names that are not registered."""
 
     @property
     def repetition(self) -> tuple[int, ...]:
@@ -147,8 +138,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
         check_known("experiment", [content["experiment"]], experiments())
         convert("presets", content["presets"], dict[str, dict | None])
     except (yaml.YAMLError, ValueError) as error:
-        reason = " ".join(str(error).split())
-        raise UsageError(f"{path.name}: {reason}") from error
+        raise UsageError(f"{path.name}: {' '.join(str(error).split())}") from error
     return content
 
 
@@ -173,14 +163,16 @@ def load(config: str, arguments: Sequence[str] = ()) -> Plan:
         known = [*axes, *get_type_hints(EngineSettings), "preset"]
         check_known("key", (*settings, *given), known)
         engine = EngineSettings(**_convert(settings | given, EngineSettings))
-        if grids is None:
-            runs = _expand(run_type, settings, given)
-        else:
-            picked = given.pop("dataset", None)
-            convert("grids", grids, list[dict])
-            check_known("key of a grid", itertools.chain(*grids), axes)
-            runs = [r for g in grids for r in _expand(run_type, settings | g, given)]
-            runs = runs if picked is None else _pick(runs, picked)
+        picked = given.pop("dataset", None) if grids is not None else None
+        grids = convert("grids", grids or [{}], list[dict])
+        check_known("key of a grid", itertools.chain(*grids), axes)
+        if "seed" in given:
+            given["seeds"] = None  # those of the file do not count
+        runs = [r for grid in grids for r in _expand(run_type, settings | grid | given)]
+        if picked is not None:
+            wanted = _as_list(convert("dataset", picked, str | list[str]))
+            check_known("dataset of the grids", wanted, [run.dataset for run in runs])
+            runs = [run for run in runs if run.dataset in wanted]
         runs = sorted(dict.fromkeys(runs), key=lambda run: run.repetition)
     except ValueError as error:
         raise UsageError(f"{path.name}: {error}") from error
@@ -189,36 +181,25 @@ def load(config: str, arguments: Sequence[str] = ()) -> Plan:
 
 def _convert(settings: dict[str, Any], kind: type, axes: bool = False) -> dict:
     """The settings that are fields of ``kind``, in the order of its fields."""
-    hints = get_type_hints(kind)
     return {
         name: convert(name, settings[name], hint | list[hint] if axes else hint)
-        for name, hint in hints.items()
+        for name, hint in get_type_hints(kind).items()
         if name in settings
     }
 
 
-def _expand(
-    run_type: type[RunSettings], settings: dict[str, Any], given: dict[str, str]
-) -> list[RunSettings]:
+def _expand(run_type: type[RunSettings], settings: dict[str, Any]) -> list[RunSettings]:
     """The product of all settings that are lists."""
-    merged = settings | given
-    axes = _convert(merged, run_type, axes=True)
-    if "seed" not in given and "seeds" in merged:
-        axes["seed"] = list(range(convert("seeds", merged["seeds"], int)))
-    lists = [_as_list(values) for values in axes.values()]
-    for name, values in zip(axes, lists, strict=True):
-        if not values:
+    axes = _convert(settings, run_type, axes=True)
+    if settings.get("seeds") is not None:
+        axes["seed"] = list(range(convert("seeds", settings["seeds"], int)))
+    for name, values in axes.items():
+        if values == []:
             raise UsageError(f"{name} must have at least one value")
     return [
         run_type(**dict(zip(axes, values, strict=True))).canonical()
-        for values in itertools.product(*lists)
+        for values in itertools.product(*map(_as_list, axes.values()))
     ]
-
-
-def _pick(runs: list[RunSettings], datasets: str) -> list[RunSettings]:
-    wanted = _as_list(convert("dataset", datasets, str | list[str]))
-    check_known("dataset of the grids", wanted, [run.dataset for run in runs])
-    return [run for run in runs if run.dataset in wanted]
 
 
 def _as_list(value: Any) -> list:

@@ -1,6 +1,5 @@
 """Learning with labels (paper, section 5.2 and appendix A.2)."""
 
-import time
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -14,7 +13,7 @@ from torch_geometric.data import Batch
 from benchmarks.engine.arguments import Registry
 from benchmarks.engine.config import RunSettings, added, check_choices, check_positive
 from benchmarks.engine.grid import Context, Outcome
-from benchmarks.engine.training import num_parameters, step
+from benchmarks.engine.training import epoch, num_parameters, significant
 from benchmarks.experiments.documents import logistic
 from benchmarks.experiments.documents.model import (
     HIDDEN,
@@ -29,9 +28,6 @@ from gswe_pyg.loader import BucketBatchSampler
 from gswe_pyg.models import StackedSAB
 
 NUM_FOLDS = 5
-
-#: References x elements at which the authors of RepSet and ApproxRepSet train them.
-AUTHORS_SIZE = (10, 20)
 
 #: Batches whose sets are sorted by size together. More would save little padding, as
 #: the backbone groups sets by size once more, and would mix the sets less.
@@ -77,10 +73,10 @@ class Run(RunSettings):
     weight_decay: float = added(0.0)
 
     def __post_init__(self) -> None:
-        DATASETS[self.dataset]
-        BACKBONES[self.backbone]
         check_choices(
             self,
+            dataset=DATASETS,
+            backbone=BACKBONES,
             readout=(*READOUTS, logistic.NAME),
             slicer=SLICERS,
             scale=SCALES,
@@ -97,21 +93,14 @@ class Run(RunSettings):
         return (self.seed, self.fold)
 
     def canonical(self) -> "Run":
-        if self.readout == logistic.NAME:
-            readout = READOUTS["mean"]
-        else:
-            readout = READOUTS[self.readout]
-        run = self if readout.has_points else replace(self, points=1)
-        run = run if readout.has_references else replace(run, references=1)
+        is_logistic = self.readout == logistic.NAME
+        readout = READOUTS["mean" if is_logistic else self.readout]
+        run = readout.canonical(self)
         if not readout.has_slicer:
-            run = replace(run, start=Run.start, slicer=Run.slicer)
+            run = replace(run, start=Run.start)
         if not (readout.has_slicer or readout.has_extremes or self.readout == "mean"):
             run = replace(run, weighted=False)
         return run
-
-
-#: Settings that make a series of their own in tables, where they are not the default.
-VARIANTS = ("start", "slicer", "scale", "dropout", "weight_decay")
 
 
 def execute(run: Run, context: Context) -> Outcome:
@@ -129,24 +118,24 @@ def execute(run: Run, context: Context) -> Outcome:
 
     # Batches depend on the seed and the fold alone: all readouts see the same.
     sampler = BucketBatchSampler(train, run.batch_size, POOL_SIZE, run.seed)
-    seconds = []
+    curve, seconds = [], []
     for _ in range(run.epochs):
-        begin = time.process_time()  # other work on the machine left out
-        losses = [
-            step(optimizer, F.cross_entropy(classify(run, model, batch), batch.y))
-            for chosen in sampler
-            for batch in [train.get_batch(chosen).to(context.device)]
-        ]
-        seconds.append(time.process_time() - begin)
+        batches = (train.get_batch(chosen).to(context.device) for chosen in sampler)
+        losses, time = epoch(
+            optimizer, (F.cross_entropy(classify(run, model, b), b.y) for b in batches)
+        )
+        curve.append(significant(losses.mean().item()))
+        seconds.append(time)
 
     model.eval()
     return Outcome(
         metrics={
             "accuracy": round(accuracy(run, model, held_out, context.device), 6),
-            "train_loss": float(f"{torch.stack(losses).mean().item():.6g}"),
+            "train_loss": curve[-1],
             "epoch_seconds": round(median(seconds), 4),
         },
         parameters=num_parameters(model),
+        curves={"train_loss": curve},
     )
 
 
