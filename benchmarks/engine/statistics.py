@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from statistics import mean
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 from scipy.stats import binomtest, studentized_range, t
 
@@ -73,7 +74,7 @@ def difference(
 def holm(values: pd.Series) -> pd.Series:
     """P-values corrected for their number (Holm, 1979)."""
     in_order = values.sort_values(kind="stable")
-    corrected = (in_order * range(len(values), 0, -1)).cummax().clip(upper=1.0)
+    corrected = (in_order * np.arange(len(values), 0, -1)).cummax().clip(upper=1.0)
     return corrected.reindex(values.index)
 
 
