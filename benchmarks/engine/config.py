@@ -16,6 +16,9 @@ HERE = Path(__file__).resolve().parents[1]
 EXPERIMENTS = HERE / "experiments"
 RESULTS = HERE / "results"
 
+#: What results are on; choices that must not see the test part look at validation.
+PARTS = ("test", "validation")
+
 
 @dataclass(frozen=True)
 class RunSettings:
@@ -26,6 +29,13 @@ class RunSettings:
     """
 
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            if (choices := field.metadata.get("choices")) is not None:
+                check_choices(self, **{field.name: choices})
+            if (least := field.metadata.get("least")) is not None:
+                check_least(self, **{field.name: least})
 
     @property
     def repetition(self) -> tuple[int, ...]:
@@ -49,23 +59,33 @@ class RunSettings:
         return identifier(self.settings())
 
 
-def added(default: Any) -> Any:
-    """A field of settings that older records lack: they had what is its default, which
-    is not written down, so that their runs keep their names."""
-    return dataclasses.field(default=default, metadata={"added": True})
+def setting(
+    default: Any,
+    choices: Iterable[str] | None = None,
+    least: int | None = None,
+    added: bool = False,
+) -> Any:
+    """A field of settings: one of the choices, or ``None`` or at least so large.
 
-
-def check_positive(settings: object, *names: str) -> None:
-    for name in names:
-        value = getattr(settings, name)
-        if value is not None and value < 1:
-            raise UsageError(f"{name} must be at least 1 (got {name}={value})")
+    Older records lack a field that was ``added``: they had what is its default, which
+    is not written down, so that their runs keep their names.
+    """
+    metadata = {"choices": choices, "least": least, "added": added}
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 def check_choices(settings: object, **choices: Iterable[str]) -> None:
     """Raises for settings that are none of the choices."""
     for name, known in choices.items():
         check_known(name, [getattr(settings, name)], known)
+
+
+def check_least(settings: object, **least: int) -> None:
+    """Raises for settings that are too small."""
+    for name, number in least.items():
+        value = getattr(settings, name)
+        if value is not None and value < number:
+            raise UsageError(f"{name} must be at least {number} (got {name}={value})")
 
 
 @dataclass(frozen=True)
@@ -81,7 +101,7 @@ class EngineSettings:
     results: str = option(str(RESULTS), "the folder for the records")
 
     def __post_init__(self) -> None:
-        check_positive(self, "workers", "threads", "seeds")
+        check_least(self, workers=1, threads=1, seeds=1)
         check_choices(self, backend=("loky", "ray", "dask"))
 
 

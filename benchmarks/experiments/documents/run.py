@@ -11,7 +11,7 @@ from torch import Tensor
 from torch_geometric.data import Batch
 
 from benchmarks.engine.arguments import Registry
-from benchmarks.engine.config import RunSettings, added, check_choices, check_positive
+from benchmarks.engine.config import PARTS, RunSettings, setting
 from benchmarks.engine.grid import Context, Outcome
 from benchmarks.engine.training import epoch, num_parameters, significant
 from benchmarks.experiments.documents import logistic
@@ -56,33 +56,24 @@ BACKBONES: Registry = Registry(
 @dataclass(frozen=True)
 class Run(RunSettings):
     fold: int = 0  # of the cross-validation
-    dataset: str = "twitter"
-    backbone: str = "sab_128_128_16"  # RepSet and ApproxRepSet go without
-    readout: str = "gswe_linear"
-    points: int = 16  # elements of a reference or hidden set, seeds of PMA
-    references: int = 1  # reference or hidden sets, heads of PMA
+    dataset: str = setting("twitter", DATASETS)
+    backbone: str = setting("sab_128_128_16", BACKBONES)  # RepSet goes without
+    readout: str = setting("gswe_linear", (*READOUTS, logistic.NAME))
+    points: int = setting(16, least=1)  # of a reference or hidden set, seeds of PMA
+    references: int = setting(1, least=1)  # or hidden sets, heads of PMA
     weighted: bool = False  # by word counts: GSWE and mean can be
     start: float = 0.1  # deviation of GSWE's first reference
-    slicer: str = "identity"  # of GSWE, behind the backbone
-    scale: str = "none"  # of the embedding into the classifier
-    epochs: int = 50
-    batch_size: int = 64
+    slicer: str = setting("identity", SLICERS)  # of GSWE, behind the backbone
+    scale: str = setting("none", SCALES)  # of the embedding into the classifier
+    epochs: int = setting(50, least=1)
+    batch_size: int = setting(64, least=1)
     learning_rate: float = 1e-3
-    evaluate: str = "test"  # or on validation sets, which are cut from training sets
-    dropout: float = added(0.0)  # of the embedding
-    weight_decay: float = added(0.0)
+    evaluate: str = setting("test", PARTS)
+    dropout: float = setting(0.0, added=True)  # of the embedding
+    weight_decay: float = setting(0.0, added=True)
 
     def __post_init__(self) -> None:
-        check_choices(
-            self,
-            dataset=DATASETS,
-            backbone=BACKBONES,
-            readout=(*READOUTS, logistic.NAME),
-            slicer=SLICERS,
-            scale=SCALES,
-            evaluate=("test", "validation"),
-        )
-        check_positive(self, "points", "references", "epochs", "batch_size")
+        super().__post_init__()
         if self.readout != logistic.NAME:
             check_points(self.readout, self.points)
         if not 0 <= self.fold < NUM_FOLDS:

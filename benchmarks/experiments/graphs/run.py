@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch_geometric.nn import GIN, MLP
 
-from benchmarks.engine.config import RunSettings, added, check_choices, check_positive
+from benchmarks.engine.config import PARTS, RunSettings, setting
 from benchmarks.engine.grid import Context, Outcome
 from benchmarks.engine.training import Best, epoch, num_parameters, significant
 from benchmarks.experiments.graphs.data import DATASETS, METRICS, GraphTask
@@ -20,37 +20,28 @@ from gswe_pyg.models import GINE, CategoryEncoder, GNNWithReadout
 class Run(RunSettings):
     """The seed is that of the model and the batches, and also the fold of TU sets."""
 
-    dataset: str = "MUTAG"
-    readout: str = "gswe_linear"
-    points: int = 8  # elements of the reference, nodes kept by sorting, quantiles
-    slicer: str = "identity"  # of GSWE, behind the network
-    hidden: int = 32
-    layers: int = 3
-    epochs: int = 100
-    batch_size: int = 32
+    dataset: str = setting("MUTAG", DATASETS)
+    readout: str = setting("gswe_linear", READOUTS)
+    points: int = setting(8, least=1)  # of the reference, nodes kept, quantiles
+    slicer: str = setting("identity", SLICERS)  # of GSWE, behind the network
+    hidden: int = setting(32, least=1)
+    layers: int = setting(3, least=1)
+    epochs: int = setting(100, least=1)
+    batch_size: int = setting(32, least=1)
     learning_rate: float = 0.005
     dropout: float = 0.0
     elements: int | None = None  # of the 1,024 points of ModelNet10's objects
     train_graphs: int | None = None  # all
-    evaluate: str = "test"  # or "validation", for choices that must not see the test
-    attributes: bool = added(False)  # continuous ones of nodes, standardised
-    schedule: str = added("constant")  # or "cosine", of the learning rate
-    splits: str = added("stratified")  # or "public", of TU sets
-    with_size: bool = added(False)  # the log size is appended, to any readout
-    extremes: bool = added(True)  # of heads
+    evaluate: str = setting("test", PARTS)
+    attributes: bool = setting(False, added=True)  # of nodes: continuous, standardised
+    schedule: str = setting("constant", ("constant", "cosine"), added=True)
+    splits: str = setting("stratified", ("stratified", "public"), added=True)  # of TU
+    with_size: bool = setting(False, added=True)  # log size appended to any readout
+    extremes: bool = setting(True, added=True)  # of heads
 
     def __post_init__(self) -> None:
-        check_choices(
-            self,
-            dataset=DATASETS,
-            readout=READOUTS,
-            slicer=SLICERS,
-            evaluate=("test", "validation"),
-            schedule=("constant", "cosine"),
-            splits=("stratified", "public"),
-        )
+        super().__post_init__()
         check_points(self.readout, self.points)
-        check_positive(self, "points", "hidden", "layers", "epochs", "batch_size")
         if self.train_graphs is not None and self.train_graphs < self.batch_size:
             raise ValueError("train_graphs must be at least batch_size")
         if self.hidden % 4 != 0:

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.nn import MLP
 
-from benchmarks.engine.config import RunSettings, check_choices, check_positive
+from benchmarks.engine.config import RunSettings, setting
 from benchmarks.engine.grid import Context, Outcome
 from benchmarks.engine.training import num_parameters, significant, step
 from benchmarks.readouts import READOUTS, Shape, check_points
@@ -32,16 +32,15 @@ TASKS = {
 class Run(RunSettings):
     """The seed draws the graph, the network and the parts."""
 
-    task: str = "mean"
-    readout: str = "mean"
-    points: int = 3
-    steps: int = 150
+    task: str = setting("mean", TASKS)
+    readout: str = setting("mean", READOUTS)
+    points: int = setting(3, least=1)
+    steps: int = setting(150, least=1)
     learning_rate: float = 0.01
 
     def __post_init__(self) -> None:
-        check_choices(self, task=TASKS, readout=READOUTS)
+        super().__post_init__()
         check_points(self.readout, self.points)
-        check_positive(self, "points", "steps")
 
     def canonical(self) -> "Run":
         return READOUTS[self.readout].canonical(self)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.engine.arguments import Registry
-from benchmarks.engine.config import RunSettings, added, check_choices, check_positive
+from benchmarks.engine.config import PARTS, RunSettings, setting
 from benchmarks.engine.grid import Context, Outcome
 from benchmarks.engine.training import epoch, num_parameters, significant
 from benchmarks.experiments.self_supervised import augmentations, frozen
@@ -78,43 +78,32 @@ AUGMENTATIONS: Registry = Registry(
 
 @dataclass(frozen=True)
 class Run(RunSettings):
-    dataset: str = "set_circles"
-    backbone: str = "mlp_64_64_1"
-    augmentation: str = "rotation"
-    readout: str = "gswe_linear"
-    loss: str = "simclr"
-    points: int = 1  # elements of the reference, seeds of PMA
+    dataset: str = setting("set_circles", DATASETS)
+    backbone: str = setting("mlp_64_64_1", BACKBONES)
+    augmentation: str = setting("rotation", AUGMENTATIONS)
+    readout: str = setting("gswe_linear", (*READOUTS, *frozen.WITHOUT_NETWORK))
+    loss: str = setting("simclr", LOSSES)
+    points: int = setting(1, least=1)  # elements of the reference, seeds of PMA
     start: float = 0.0  # of the readout's constants: see `Readout.move_to_start`
-    epochs: int = 50  # none: the network as it is built, a control
-    batch_size: int = 32
+    epochs: int = setting(50, least=0)  # none: the network as it is built, a control
+    batch_size: int = setting(32, least=1)
     learning_rate: float = 1e-4
     temperature: float = 0.1  # of SimCLR
     p: float = 2.0  # of SimSiam
     train_sets: int | None = None  # all
     test_sets: int | None = None
-    evaluate: str = "test"  # or "validation": a quarter of the training sets
-    normalize: bool = added(False)  # SimCLR by cosines, not by inner products
-    unit_scale: bool = added(False)  # elements to mean zero and deviation one
-    noise: float = added(1.0)  # of jitter, in units of the data: pixels
-    view_elements: int | None = added(None)  # of a view, drawn from the set's; all
-    projection: int | None = added(None)  # channels of a perceptron, for the loss only
-    draw_data: bool = added(False)  # by the seed, where data is generated
-    directions: int = added(16)  # of vectors without a network
-    probes: bool = added(False)  # also learn classifiers from the frozen vectors
+    evaluate: str = setting("test", PARTS)  # validation: a quarter of training sets
+    normalize: bool = setting(False, added=True)  # SimCLR by cosines
+    unit_scale: bool = setting(False, added=True)  # to mean zero and deviation one
+    noise: float = setting(1.0, added=True)  # of jitter, in units of the data: pixels
+    view_elements: int | None = setting(None, added=True)  # drawn for a view; all
+    projection: int | None = setting(None, added=True)  # channels, for the loss only
+    draw_data: bool = setting(False, added=True)  # by the seed, where it is generated
+    directions: int = setting(16, least=1, added=True)  # of vectors without a network
+    probes: bool = setting(False, added=True)  # classifiers learn from the vectors
 
     def __post_init__(self) -> None:
-        check_positive(self, "points", "batch_size", "directions")
-        check_choices(
-            self,
-            dataset=DATASETS,
-            backbone=BACKBONES,
-            augmentation=AUGMENTATIONS,
-            loss=LOSSES,
-            readout=(*READOUTS, *frozen.WITHOUT_NETWORK),
-            evaluate=("test", "validation"),
-        )
-        if self.epochs < 0:
-            raise ValueError(f"epochs must be at least 0 (got epochs={self.epochs})")
+        super().__post_init__()
         if self.readout in READOUTS:
             check_points(self.readout, self.points)
 

@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 from torch_geometric.nn import MLP
 
-from benchmarks.engine.config import RunSettings, check_choices, check_positive
+from benchmarks.engine.config import RunSettings, setting
 from benchmarks.engine.grid import Context, Outcome
 from benchmarks.engine.training import Best, num_parameters, step
 from benchmarks.experiments.set_table import SetTable
@@ -30,19 +30,15 @@ PARAMETER_FREE = "parameter_free"
 class Run(RunSettings):
     """The seed draws the data, the network and the batches."""
 
-    task: str = "shift"
-    readout: str = "mean"
-    train_sets: int = 1000
+    task: str = setting("shift", TASKS)
+    readout: str = setting("mean", (*READOUTS, PARAMETER_FREE))
+    train_sets: int = setting(1000, least=1)
     with_size: bool = False  # the logarithm of the size is appended, to any readout
-    points: int = 8
-    hidden: int = 32
-    steps: int = 300
-    batch_size: int = 64
+    points: int = setting(8, least=1)
+    hidden: int = setting(32, least=1)
+    steps: int = setting(300, least=1)
+    batch_size: int = setting(64, least=1)
     learning_rate: float = 0.005
-
-    def __post_init__(self) -> None:
-        check_choices(self, task=TASKS, readout=[*READOUTS, PARAMETER_FREE])
-        check_positive(self, "train_sets", "points", "hidden", "steps", "batch_size")
 
     def canonical(self) -> "Run":
         if self.readout == PARAMETER_FREE:

@@ -119,7 +119,7 @@ def test_settings_that_are_added_later_leave_the_names_of_runs_as_they_are():
 
     @dataclass(frozen=True)
     class New(Old):
-        schedule: str = config.added("constant")
+        schedule: str = config.setting("constant", added=True)
 
     assert New(epochs=3).identifier() == Old(epochs=3).identifier()
     cosine = New(epochs=3, schedule="cosine")
