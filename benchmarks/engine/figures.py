@@ -22,9 +22,9 @@ def lines(
     deviation of ``value`` over ``x``, or a level where there is no ``x``."""
     groups = table.groupby("panel", sort=False)
     columns = -(-groups.ngroups // rows)
-    size = (2.5 + 2.8 * columns, 1 + 2.6 * rows)
+    size = (2.5 + 3 * columns, 1 + 2.6 * rows)
     figure = Figure(figsize=size, layout="constrained")
-    panels = figure.subplots(rows, columns, sharey=True, squeeze=False).flat
+    panels = list(figure.subplots(rows, columns, sharey=True, squeeze=False).flat)
     handles = {}
     for panel, (name, runs) in zip(panels, groups, strict=False):
         drawn = set()
@@ -41,11 +41,12 @@ def lines(
                     found.index, found["mean"], found["std"], **style
                 )
         ticks = sorted(runs["x"].dropna().astype(int).unique())
-        panel.set(title=name, xscale="log")
+        panel.set_title(name, fontsize="small")
+        panel.set_xscale("log")
         panel.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
         panel.minorticks_off()
         panel.grid(alpha=0.3)
-    for panel in list(panels)[groups.ngroups :]:
+    for panel in panels[groups.ngroups :]:
         panel.axis("off")
     figure.supxlabel(labels[0])
     figure.supylabel(labels[1])
@@ -61,7 +62,7 @@ def intervals(
     each ``series``: ``mean`` and ``half``, filled where it ``is_clear``."""
     names = list(table["name"].unique())
     groups = table.groupby("panel", sort=False)
-    size = (2 + 3.5 * groups.ngroups, 1.3 + 0.3 * len(names))
+    size = (3 + 3.2 * groups.ngroups, 1.3 + 0.3 * len(names))
     figure = Figure(figsize=size, layout="constrained")
     panels = figure.subplots(1, groups.ngroups, sharey=True, squeeze=False)[0]
     handles = {}
@@ -80,7 +81,8 @@ def intervals(
                     capsize=2,
                 )
                 handles.setdefault(series, mark)
-        panel.set(title=title, xlabel=label)
+        panel.set_title(title, fontsize="small")
+        panel.set_xlabel(label, fontsize="small")
         panel.grid(alpha=0.3)
     panels[0].set_yticks(range(len(names)), names)
     panels[0].invert_yaxis()

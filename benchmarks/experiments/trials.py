@@ -32,36 +32,33 @@ def trials(
     table = frame(of_part(records, "validation"), run_type)
     if table.empty:
         return ""
-    is_trained = table["epochs"] > 0
     column = "dataset" if table["dataset"].nunique() > 1 else "readout"
-    # Of readouts, each has its own usual settings.
-    alike = table["readout"] if column == "readout" else is_trained | True
-    names = [name for name in run_type.__dataclass_fields__ if name not in NOT_TRIED]
-    settings = table[[name for name in names if name != column]].map(_text)
-    trained = settings.where(is_trained)
-    usual = trained.groupby(alike).transform(_most)
-    usual = usual.fillna(settings)
+    names = [f for f in run_type.__dataclass_fields__ if f not in (*NOT_TRIED, column)]
+    settings, is_trained = table[names].map(_text), table["epochs"] > 0
+    trained = settings[is_trained] if is_trained.any() else settings
+    # If there is a column for each readout, then each has its own usual settings.
+    group = table["readout"] if column == "readout" else pd.Series("", table.index)
+    usual = trained.groupby(group).agg(_most)
+    # What only differs between data sets was not tried.
     tried = trained.groupby(table[column]).nunique().max() > 1
 
-    def describe(place: int, names: list[str], start: list[str]) -> str:
-        own, most = settings.loc[place], usual.loc[place]
-        words = [f"{n}={own[n]}" for n in names if own[n] != most[n]]
-        return ", ".join(start + words) or "as most"
+    def describe(place: int) -> str:
+        shown, words = names, []
+        if not is_trained[place]:
+            shown, words = ["points"], ["untrained, or no network"]
+        own = settings.loc[place]
+        most = usual.loc[group[place]] if group[place] in usual.index else own
+        words += [f"{n}={own[n]}" for n in shown if tried[n] and own[n] != most[n]]
+        return ", ".join(words) or "as most"
 
-    fields = tried.index[tried].tolist()
-    table["trial"] = [
-        describe(place, fields, [])
-        if is_trained[place]
-        else describe(place, ["points"], ["untrained, or no network"])
-        for place in table.index
-    ]
+    table["trial"] = table.index.map(describe)
     found = {key: score(runs) for key, runs in table.groupby(["trial", column])}
     wide = pd.Series(found).unstack()
     wide = wide.loc[table["trial"].unique(), table[column].unique()]
-    shared = usual.loc[:, (trained.nunique() == 1) | (tried & (usual.nunique() == 1))]
+    is_common = (trained.nunique() == 1) | (tried & (usual.nunique() == 1))
     common = ", ".join(
         f"{name}={value}"
-        for name, value in shared.mode().iloc[0].items()
+        for name, value in usual.iloc[0][is_common].items()
         if value not in ("all", "False")
     )
     return (
@@ -77,7 +74,6 @@ def _text(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _most(values: pd.Series) -> str | None:
+def _most(values: pd.Series) -> str:
     """The most frequent one, the first of equals."""
-    counts = values.value_counts(sort=False)
-    return counts.idxmax() if len(counts) else None
+    return values.value_counts(sort=False).idxmax()

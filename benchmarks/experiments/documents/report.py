@@ -224,9 +224,9 @@ def draw(table: pd.DataFrame, path: Path) -> None:
     from benchmarks.engine.figures import lines
 
     fixed = table.loc[table["references"] > 1, "points"].unique()
-    panels = {"points": ("elements of one reference (seeds)", table["references"] == 1)}
+    panels = {"points": ("one reference, by its elements", table["references"] == 1)}
     if len(fixed):
-        text = f"references of {fixed[0]} elements (heads, sets)"
+        text = f"{fixed[0]} elements, by references"
         panels["references"] = (text, table["points"].isin(fixed))
     parts = []
     for axis, (title, is_shown) in panels.items():
@@ -238,4 +238,9 @@ def draw(table: pd.DataFrame, path: Path) -> None:
         series: READOUTS[readout].colour if readout in READOUTS else "0.8"
         for series, readout in zip(table["series"], table["readout"], strict=True)
     }
-    lines(pd.concat(parts), colours, path, ("size", "accuracy in %"))
+    lines(
+        pd.concat(parts),
+        colours,
+        path,
+        ("elements (seeds), references (heads, hidden sets)", "accuracy in %"),
+    )

@@ -8,12 +8,7 @@ import pandas as pd
 
 from benchmarks.engine.pages import Claim, origin
 from benchmarks.engine.records import Record, frame
-from benchmarks.engine.statistics import (
-    Difference,
-    critical_difference,
-    difference,
-    holm,
-)
+from benchmarks.engine.statistics import Difference, difference, holm
 from benchmarks.engine.tables import markdown
 from benchmarks.experiments.graphs.cells import (
     comparable,
@@ -52,7 +47,7 @@ ANCHORS = {
 
 
 def summary(records: list[Record]) -> str:
-    """Scores and ranks, or the trials, for a terminal."""
+    """Scores, or the trials, for a terminal."""
     tables = [comparable(records, with_size) for with_size in (True, False)]
     parts = [_scores(table) for table in tables if len(table)]
     return "\n\n".join(parts) or _trials(records) or NOTHING
@@ -197,25 +192,20 @@ def _epoch_ratios(table: pd.DataFrame) -> pd.Series:
 
 
 def _scores(table: pd.DataFrame) -> str:
-    """Scores, ranks, parameters and the time of an epoch, a row per readout."""
+    """Scores, parameters and the time of an epoch, a row per readout."""
     texts = wide(table, "test", score)
+    # As they are printed, so that what looks equal is.
     means = wide(table, "test", lambda d, v: sign(d) * float(score(d, v).split()[0]))
     is_best = means.eq(means.max(axis=1), axis=0)
     shown = texts.where(~is_best, "**" + texts + "**").rename(title).T
-    ranks = means.dropna(axis=1).rank(axis=1, ascending=False).mean()
-    shown["average rank"] = ranks.map("{:.2f}".format)
     parameters = wide(table, "parameters", lambda _, v: v.iloc[0]).median()
     shown["parameters"] = parameters.map("{:,.0f}".format)
-    if "mean" in ranks:
+    if "mean" in shown.index:
         shown["epoch"] = _epoch_ratios(table)
-    shown = shown.loc[ranks.reindex(shown.index).sort_values(kind="stable").index]
-    least = critical_difference(len(ranks), len(means))
     return (
         f"Test scores, mean ± standard deviation over folds or seeds, the best of a "
-        f"data set in bold; average rank of the readouts that all data sets have (less "
-        f"than {least:.2f} apart they do not differ at the 5 % level, Nemenyi's test); "
-        f"parameters (median); processor seconds of a training epoch relative to mean "
-        f"pooling (geometric mean):\n\n"
+        f"data set in bold; parameters (median); processor seconds of a training epoch "
+        f"relative to mean pooling (geometric mean):\n\n"
         f"{markdown(shown.rename(index=label), 'readout')}"
     )
 

@@ -271,5 +271,4 @@ def draw(table: pd.DataFrame, path: Path) -> None:
     found = found.rename(columns={"series": "name", "how": "series", "std": "half"})
     found = found.assign(panel="untrained (or no network) and trained", is_clear=True)
     colours = {UNTRAINED: "0.6", SIMCLR: "C0", SIMSIAM: "C1"}
-    label = "1-NN accuracy in %, mean and deviation over seeds"
-    intervals(found, colours, path, label)
+    intervals(found, colours, path, "1-NN accuracy in %, mean and deviation")
