@@ -40,6 +40,10 @@ MAX_ATTENDED = 512
 SLICERS = ("identity", "linear", "mlp")
 
 
+#: What a readout may be built with, and what stands for all values where it is not.
+IDLE = {"points": 1, "references": 1, "slicer": "identity", "extremes": True}
+
+
 class Shape(NamedTuple):
     """What a readout may want to know when it is built."""
 
@@ -47,8 +51,8 @@ class Shape(NamedTuple):
     points: int = 1  # of a reference; seeds, quantiles, nodes that sorting keeps
     references: int = 1  # heads of PMA, hidden sets
     max_nodes: int = 0  # of the largest graph
-    slicer: str = "identity"  # if ``has_slicer``
-    extremes: bool = True  # if ``has_extremes``
+    slicer: str = "identity"
+    extremes: bool = True  # of heads
 
 
 @dataclass(frozen=True)
@@ -58,16 +62,21 @@ class Readout:
     build: Callable[[Shape], Aggregation]
     label: str
     colour: str = "0.5"  # in figures
-    has_points: bool = True  # if not, one run stands for all numbers of points
+    options: tuple[str, ...] = ()  # those of `IDLE` that make a difference
     least_points: int = 1
-    has_references: bool = False  # likewise
-    has_slicer: bool = False  # and takes weights, and a reference that starts somewhere
-    has_extremes: bool = False
     is_wide: bool = False  # has a wider layer behind it, where the experiment has one
     #: The parameters that shift the embeddings of all sets alike, if ``start`` says
     #: where they begin, and their scale as built.
     constants: Callable[[Aggregation], list[Parameter]] | None = None
     constants_scale: float = 1.0
+
+    def uses(self, option: str) -> bool:
+        return option in self.options
+
+    def canonical(self, run: Run) -> Run:
+        """The run that stands for all which only differ in what is not used."""
+        idle = {k: v for k, v in IDLE.items() if not self.uses(k) and hasattr(run, k)}
+        return replace(run, **idle)
 
     @torch.no_grad()
     def move_to_start(self, readout: Aggregation, start: float) -> None:
@@ -81,19 +90,9 @@ class Readout:
         for parameter in self.constants(readout) if self.constants else ():
             parameter.mul_(start / self.constants_scale)
 
-    def canonical(self, run: Run) -> Run:
-        """The run that stands for all which only differ in what this readout lacks."""
-        idle = {
-            **({} if self.has_points else {"points": 1}),
-            **({} if self.has_references else {"references": 1}),
-            **({} if self.has_slicer else {"slicer": "identity"}),
-            **({} if self.has_extremes else {"extremes": True}),
-        }
-        return replace(run, **{k: v for k, v in idle.items() if hasattr(run, k)})
-
 
 def _plain(build: Callable[[], Aggregation], label: str, colour: str) -> Readout:
-    return Readout(lambda _: build(), label, colour, has_points=False)
+    return Readout(lambda _: build(), label, colour)
 
 
 def _gswe(interpolation: str, size: bool) -> Readout:
@@ -114,8 +113,7 @@ def _gswe(interpolation: str, size: bool) -> Readout:
         build,
         f"GSWE, {interpolation}{', size' if size else ''}",
         SKY,
-        has_references=True,
-        has_slicer=True,
+        ("points", "references", "slicer"),
         constants=lambda readout: [readout.points],
         constants_scale=REFERENCE_STD,
     )
@@ -133,7 +131,7 @@ def _heads(heads: int, colour: str) -> Readout:
         )
 
     label = f"GSWE, {heads} head{'s' if heads > 1 else ''}"
-    return Readout(build, label, colour, least_points=heads, has_extremes=True)
+    return Readout(build, label, colour, ("points", "extremes"), least_points=heads)
 
 
 def _deep_sets(shape: Shape) -> DeepSetsAggregation:
@@ -162,17 +160,19 @@ def _hidden_sets(kind: type[Aggregation], shape: Shape) -> Aggregation:
     return kind(shape.channels, shape.references, shape.points)
 
 
-def midpoints(num_points: int) -> list[float]:
-    """The levels at which GSWE's points stand, too."""
-    return [(m + 0.5) / num_points for m in range(num_points)]
+def _quantile(shape: Shape) -> QuantileAggregation:
+    """At the levels at which GSWE's points stand, too."""
+    levels = [(m + 0.5) / shape.points for m in range(shape.points)]
+    return QuantileAggregation(levels)
 
 
 # Okabe and Ito's, as in gswe_pyg/style.mplstyle.
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
 YELLOW, BLUE, VERMILION, PINK = "#F0E442", "#0072B2", "#D55E00", "#CC79A7"
 
+POINTS, SIZE = ("points",), ("points", "references")
 MEAN, MAX = _plain(MeanAggregation, "mean", "0.6"), _plain(MaxAggregation, "max", "0.2")
-PMA_ENTRY = Readout(_pma, "PMA", ORANGE, has_references=True)
+PLAIN_PMA = Readout(_pma, "PMA", ORANGE, SIZE)
 
 READOUTS: Registry = Registry(
     "readout",
@@ -188,22 +188,16 @@ READOUTS: Registry = Registry(
         lambda: MultiAggregation(["mean", "min", "max", "std"]), "PNA's four", BLACK
     ),
     softmax=Readout(
-        lambda shape: SoftmaxAggregation(learn=True, channels=shape.channels),
-        "softmax",
-        has_points=False,
+        lambda shape: SoftmaxAggregation(learn=True, channels=shape.channels), "softmax"
     ),
     median=_plain(MedianAggregation, "median", BLACK),
-    deep_sets=Readout(_deep_sets, "Deep Sets", YELLOW, has_points=False),
-    sort=Readout(lambda shape: SortAggregation(shape.points), "sort", PINK),
-    quantile=Readout(
-        lambda shape: QuantileAggregation(midpoints(shape.points)), "quantile", GREEN
-    ),
-    set_transformer=Readout(
-        _set_transformer, "Set Transformer", ORANGE, has_points=False
-    ),
-    pma=PMA_ENTRY,
+    deep_sets=Readout(_deep_sets, "Deep Sets", YELLOW),
+    sort=Readout(lambda shape: SortAggregation(shape.points), "sort", PINK, POINTS),
+    quantile=Readout(_quantile, "quantile", GREEN, POINTS),
+    set_transformer=Readout(_set_transformer, "Set Transformer", ORANGE),
+    pma=PLAIN_PMA,
     pma_near_origin=replace(
-        PMA_ENTRY, label="PMA, near origin", constants=_seeds_and_biases
+        PLAIN_PMA, label="PMA, near origin", constants=_seeds_and_biases
     ),
     gswe_linear=_gswe("linear", size=False),
     gswe_linear_size=_gswe("linear", size=True),
@@ -213,9 +207,9 @@ READOUTS: Registry = Registry(
     gswe_heads2=_heads(2, SKY),
     gswe_heads4=_heads(4, VERMILION),
     gswe_heads8=_heads(8, PINK),
-    repset=Readout(partial(_hidden_sets, RepSet), "RepSet", GREEN, has_references=True),
+    repset=Readout(partial(_hidden_sets, RepSet), "RepSet", GREEN, SIZE),
     approx_repset=Readout(
-        partial(_hidden_sets, ApproxRepSet), "ApproxRepSet", PINK, has_references=True
+        partial(_hidden_sets, ApproxRepSet), "ApproxRepSet", PINK, SIZE
     ),
 )
 

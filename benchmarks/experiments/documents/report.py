@@ -83,7 +83,7 @@ def _epochs(table: pd.DataFrame) -> int:
 
 def _has_size(table: pd.DataFrame) -> pd.Series:
     """Else it is a level in the figures, not a line."""
-    sized = [name for name in READOUTS if READOUTS[name].has_points]
+    sized = [name for name in READOUTS if READOUTS[name].uses("points")]
     return table["readout"].isin(sized)
 
 

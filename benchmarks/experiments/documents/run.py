@@ -87,9 +87,10 @@ class Run(RunSettings):
         is_logistic = self.readout == logistic.NAME
         readout = READOUTS["mean" if is_logistic else self.readout]
         run = readout.canonical(self)
-        if not readout.has_slicer:
+        if not readout.uses("slicer"):
             run = replace(run, start=Run.start)
-        if not (readout.has_slicer or readout.has_extremes or self.readout == "mean"):
+        takes_weights = readout.uses("slicer") or readout.uses("extremes")
+        if not takes_weights and self.readout != "mean":
             run = replace(run, weighted=False)
         return run
 
@@ -151,7 +152,7 @@ def build(run: Run, in_channels: int, num_classes: int) -> SetClassifier:
     shape = Shape(channels, run.points, run.references, slicer=run.slicer)
     is_counted = run.readout == "mean" and run.weighted
     readout = WeightedMean() if is_counted else entry.build(shape)
-    if entry.has_slicer:
+    if entry.uses("slicer"):
         entry.move_to_start(readout, run.start)
     options = {"scale": run.scale, "dropout": run.dropout}
     return SetClassifier(backbone, readout, channels, hidden, num_classes, **options)

@@ -61,7 +61,7 @@ def _series(run: pd.Series, several_starts: bool) -> str:
         return LABELS[run["readout"]] + (size if run["readout"] == "sliced" else "")
     readout = READOUTS[run["readout"]]
     start = f", start {run['start']:g}" if several_starts else ""
-    return readout.label + (points if readout.has_points else "") + start
+    return readout.label + (points if readout.uses("points") else "") + start
 
 
 def protocols(records: list[Record]) -> list[tuple[str, pd.DataFrame]]:
