@@ -97,3 +97,8 @@ def best_cells(
         best = most[0] if means.isna().all() else means.idxmax()
         chosen.append(runs[runs["cell"] == best])
     return pd.concat(chosen) if chosen else table.assign(cell="")
+
+
+def most_frequent(values: pd.Series) -> object:
+    """The first of equals."""
+    return values.value_counts(sort=False).idxmax()

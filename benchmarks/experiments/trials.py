@@ -7,6 +7,7 @@ import pandas as pd
 from benchmarks.engine.config import RunSettings
 from benchmarks.engine.pages import origin
 from benchmarks.engine.records import Record, frame
+from benchmarks.engine.statistics import most_frequent
 from benchmarks.engine.tables import markdown, mean_and_deviation
 
 NOT_TRIED = ("fold", "seed", "dataset", "evaluate")
@@ -38,7 +39,7 @@ def trials(
     trained = settings[is_trained] if is_trained.any() else settings
     # If there is a column for each readout, then each has its own usual settings.
     group = table["readout"] if column == "readout" else pd.Series("", table.index)
-    usual = trained.groupby(group).agg(_most)
+    usual = trained.groupby(group).agg(most_frequent)
     # What only differs between data sets was not tried.
     tried = trained.groupby(table[column]).nunique().max() > 1
 
@@ -72,8 +73,3 @@ def _text(value: object) -> str:
     if pd.isna(value):
         return "all"
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _most(values: pd.Series) -> str:
-    """The most frequent one, the first of equals."""
-    return values.value_counts(sort=False).idxmax()

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 import pandas as pd
 
 from benchmarks.engine.records import Record, frame
-from benchmarks.engine.statistics import best_cells
+from benchmarks.engine.statistics import best_cells, most_frequent
 from benchmarks.engine.tables import mean_and_deviation
 from benchmarks.experiments.graphs.data import METRICS
 from benchmarks.experiments.graphs.run import Run
@@ -17,6 +17,7 @@ AXES = ("dataset", "readout", "seed")
 #: What makes it another task. Of all other settings the values are taken that are best
 #: on validation parts, for each data set and readout.
 TASK = ["evaluate", "with_size", "elements", "train_graphs", "attributes", "splits"]
+TASK += ["log_degrees"]
 CHOSEN = [name for name in Run.__dataclass_fields__ if name not in (*AXES, *TASK)]
 
 
@@ -33,11 +34,9 @@ def comparable(records: list[Record], with_size: bool) -> pd.DataFrame:
     )
     # The task that most runs of a data set have.
     task = pd.Series(map(str, table[TASK].to_numpy().tolist()), table.index)
-    usual = task.groupby(table["dataset"]).transform(
-        lambda t: t.value_counts().idxmax()
-    )
+    usual = task.groupby(table["dataset"]).transform(most_frequent)
     table = table[task == usual]
-    table["good"] = table["valid"] * table["dataset"].map(sign)
+    table = table.assign(good=table["valid"] * table["dataset"].map(sign))
     table = best_cells(table, ["dataset", "readout"], CHOSEN, "good")
     counts = table.groupby(["dataset", "readout"])["seed"].transform("nunique")
     table = table[2 * counts >= counts.groupby(table["dataset"]).transform("max")]

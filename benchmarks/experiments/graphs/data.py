@@ -14,7 +14,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch_geometric.utils import cumsum
+from torch_geometric.utils import cumsum, degree
 
 from benchmarks.engine.arguments import Registry
 from benchmarks.experiments.set_table import GraphTable, SetTable
@@ -52,7 +52,7 @@ class GraphTask:
 
 def load_tu_task(name: str, root: Path, run: Any) -> GraphTask:
     """A seed is a fold: ten of them are one cross-validation, the next ten another."""
-    graphs = _tu_graphs(root, name, run.attributes)
+    graphs = _tu_graphs(root, name, run.attributes, run.log_degrees)
     split, fold = divmod(run.seed, FOLDS)
     if run.splits == "public":
         train, valid, test = _public_split(root, name, fold)
@@ -133,16 +133,25 @@ def _public_split(root: Path, name: str, fold: int) -> tuple[Tensor, Tensor, Ten
 
 
 @lru_cache(maxsize=1)
-def _tu_graphs(root: Path, name: str, attributes: bool) -> GraphTable:
+def _tu_graphs(
+    root: Path, name: str, attributes: bool, log_degrees: bool
+) -> GraphTable:
     dataset = load_tu(root / "TUDataset", name, use_node_attr=attributes)[0]
     graphs = GraphTable.from_dataset(dataset)
-    if not attributes:
-        return graphs
-    # Attributes come first; labels, behind them, are zero or one.
-    count = dataset.num_node_attributes
-    values = graphs.x[:, :count]
-    values = (values - values.mean(0)) / values.std(0).clamp(min=1e-6)
-    return replace(graphs, x=torch.cat([values, graphs.x[:, count:]], dim=-1))
+    x = graphs.x
+    if log_degrees:  # in some networks a few nodes have thousands of neighbours
+        if dataset.num_node_labels or dataset.num_node_attributes:
+            raise ValueError(f"log_degrees: the nodes of {name} have features")
+        degrees = degree(graphs.joined_edges()[0], len(x))
+        x = _standardised(degrees.log1p()[:, None])
+    if attributes:  # they come first; labels, behind them, are zero or one
+        count = dataset.num_node_attributes
+        x = torch.cat([_standardised(x[:, :count]), x[:, count:]], dim=-1)
+    return replace(graphs, x=x)
+
+
+def _standardised(values: Tensor) -> Tensor:
+    return (values - values.mean(0)) / values.std(0).clamp(min=1e-6)
 
 
 @lru_cache(maxsize=1)

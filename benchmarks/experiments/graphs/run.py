@@ -38,6 +38,7 @@ class Run(RunSettings):
     splits: str = setting("stratified", ("stratified", "public"), added=True)  # of TU
     with_size: bool = setting(False, added=True)  # log size appended to any readout
     extremes: bool = setting(True, added=True)  # of heads
+    log_degrees: bool = setting(False, added=True)  # for TU sets without node labels
 
     def __post_init__(self) -> None:
         super().__post_init__()
