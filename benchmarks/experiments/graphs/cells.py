@@ -16,8 +16,7 @@ METRIC_LABELS = {"accuracy": "accuracy, %", "rocauc": "ROC-AUC, %", "rmse": "RMS
 AXES = ("dataset", "readout", "seed")
 #: What makes it another task. Of all other settings the values are taken that are best
 #: on validation parts, for each data set and readout.
-TASK = ["evaluate", "with_size", "elements", "train_graphs", "attributes", "splits"]
-TASK += ["log_degrees"]
+TASK = ["evaluate", "with_size", "elements", "attributes", "splits", "log_degrees"]
 CHOSEN = [name for name in Run.__dataclass_fields__ if name not in (*AXES, *TASK)]
 
 

@@ -192,7 +192,6 @@ def test_elements_of_modelnet10(real_data, monkeypatch):
         ("hidden=6", "hidden must be a multiple of 4"),
         ("dropout=1.0", "dropout must be at least 0 and less than 1"),
         ("slicer=linar", "unknown slicer 'linar'; did you mean 'linear'"),
-        ("train_graphs=0", "train_graphs must be at least batch_size"),
     ],
 )
 def test_bad_arguments(argument, message):
@@ -205,7 +204,6 @@ def test_bad_arguments(argument, message):
     [
         {"slicer": "linear"},
         {"slicer": "mlp"},
-        {"train_graphs": 16},
         {"schedule": "cosine"},
         {"with_size": True},
         {"dropout": 0.5},

@@ -9,7 +9,7 @@ from benchmarks.experiments.self_supervised import augmentations, frozen, report
 from benchmarks.experiments.self_supervised import run as self_supervised
 from benchmarks.experiments.self_supervised.run import DATASETS, Run, execute
 from benchmarks.experiments.set_table import SetTable
-from benchmarks.readouts import READOUTS, Shape
+from benchmarks.readouts import READOUTS
 from tests.benchmarks.made import CONTEXT, record
 from tests.benchmarks.markdown import rows
 
@@ -121,15 +121,6 @@ def test_training_lowers_the_loss_and_separates_the_circles():
     assert 0 < found["view_share"] < 0.2 < metrics()["view_share"] < 1
 
 
-def test_barycentric_gswe_with_one_point_learns_as_mean_pooling_does():
-    # The losses of SimSiam and the neighbours depend on differences of embeddings
-    # alone, from which the reference drops out.
-    settings = {"loss": "simsiam", "points": 1, "epochs": 5}
-    mean = metrics(readout="mean", **settings)
-    gswe = metrics(readout="gswe_barycentric", **settings)
-    assert gswe["train_loss"] == pytest.approx(mean["train_loss"], rel=1e-4)
-
-
 @pytest.mark.parametrize(
     "setting",
     [
@@ -180,19 +171,6 @@ def test_jitter_is_scaled_like_the_elements(monkeypatch):
     metrics(augmentation="jitter", epochs=1, noise=3.0, unit_scale=True)
     x = DATASETS["set_circles"](Path("data"), 0)[0].take(48).x
     assert seen[0] == pytest.approx(3 / x.std().item())
-
-
-def test_embed_gives_every_set_its_row_whatever_the_chunks(monkeypatch):
-    sets = DATASETS["set_circles"](Path("data"), 0)[1]
-    torch.manual_seed(0)
-    readout = READOUTS["gswe_linear"].build(Shape(2, 4))
-    model = self_supervised.SetModel(torch.nn.Identity(), readout)
-    model.backbone.forward = lambda x, *sets: x
-    whole = self_supervised.embed(model, sets, CONTEXT.device)
-    monkeypatch.setattr(self_supervised, "_CHUNK", 100)
-    parts = self_supervised.embed(model, sets, CONTEXT.device)
-    torch.testing.assert_close(parts, whole)
-    assert whole.shape == (len(sets), 8)
 
 
 def test_validation_never_looks_at_the_test_sets(monkeypatch):
