@@ -109,19 +109,19 @@ def _accuracies(table: pd.DataFrame) -> str:
     wide = cells(table, "series", "how", "accuracy")
     wide = wide[[how for how in (UNTRAINED, *HOW.values()) if how in wide]]
 
-    def median(column: str, how: str, digits: int = 2) -> pd.Series:
-        values = table[table["how"] == how].groupby("series")[column].median()
-        return values.map(f"{{:,.{digits}f}}".format, na_action="ignore")
+    def median(column: str, how: str) -> pd.Series:
+        return table[table["how"] == how].groupby("series")[column].median()
 
+    digits = "{:.2f}".format
     if SIMCLR in wide:
         runs = table[table["how"] == SIMCLR]
         learned = runs["train_loss"] < _chance(runs["batch_size"])
         failed = learned.groupby(runs["series"]).mean() < 0.5
         wide.loc[failed[failed].index, SIMCLR] += " †"
-        wide["SimCLR loss"] = median("train_loss", SIMCLR).fillna("nan")
+        wide["SimCLR loss"] = median("train_loss", SIMCLR).map(digits)
     if table["view_share"].notna().any():
         for how in (how for how in HOW.values() if how in wide):
-            wide[f"{how} views"] = median("view_share", how)
+            wide[f"{how} views"] = median("view_share", how).dropna().map(digits)
     if table["embed_seconds"].isna().all():
         parameters = table.groupby("series")["parameters"].first()
         wide["parameters"] = parameters.map("{:,.0f}".format)
@@ -129,7 +129,7 @@ def _accuracies(table: pd.DataFrame) -> str:
         wide = wide.rename(columns={UNTRAINED: "1-NN"})
         for name in ("logistic", "perceptron"):
             wide[name] = table.groupby("series")[name].agg(mean_and_deviation)
-        wide["seconds to embed"] = median("embed_seconds", UNTRAINED)
+        wide["seconds to embed"] = median("embed_seconds", UNTRAINED).map(digits)
     return markdown(wide, "readout")
 
 
