@@ -110,8 +110,6 @@ class Plan:
     """A config after all its defaults, its preset and the arguments."""
 
     name: str
-    description: str
-    preset: str
     experiment: str
     engine: EngineSettings
     runs: list[RunSettings]
@@ -172,8 +170,9 @@ def load(config: str, arguments: Sequence[str] = ()) -> Plan:
     path = find(config)
     content = read_yaml(path)
     given = dict(split(argument) for argument in arguments)
-    presets, description = content.pop("presets"), content.pop("description")
-    experiment, preset = content.pop("experiment"), given.pop("preset", "small")
+    content.pop("description")
+    presets, experiment = content.pop("presets"), content.pop("experiment")
+    preset = given.pop("preset", "small")
     check_known(f"preset of {path.name}", [preset], presets)
     settings = content | (presets[preset] or {})
     grids = settings.pop("grids", None)
@@ -196,7 +195,7 @@ def load(config: str, arguments: Sequence[str] = ()) -> Plan:
         runs = sorted(dict.fromkeys(runs), key=lambda run: run.repetition)
     except ValueError as error:
         raise UsageError(f"{path.name}: {error}") from error
-    return Plan(path.stem, description, preset, experiment, engine, runs)
+    return Plan(path.stem, experiment, engine, runs)
 
 
 def _convert(settings: dict[str, Any], kind: type, axes: bool = False) -> dict:

@@ -187,7 +187,7 @@ def draw(heads: Mapping[str, pd.DataFrame], path: Path) -> None:
 def _epoch_ratios(table: pd.DataFrame) -> pd.Series:
     """The time of an epoch in multiples of that with mean pooling."""
     seconds = wide(table, "epoch_seconds", lambda _, values: median(values))
-    ratios = seconds.div(seconds["mean"], axis=0)
+    ratios = seconds.div(seconds["mean"], axis=0).dropna(axis=1, how="all")
     return ratios.agg(lambda column: f"{geometric_mean(column.dropna()):.2f}x")
 
 

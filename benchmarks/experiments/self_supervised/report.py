@@ -181,13 +181,13 @@ def message(found: Records) -> str:
     """How much of what was trained is above its controls."""
     lines = [_without_training(runs_on_test(records)) for records in found.values()]
     for name, table in _main(found):
-        means = table.groupby(["how", "series"])["accuracy"].mean()
-        trained = means.drop(UNTRAINED, errors="ignore").droplevel("how")
-        controls = means.loc[UNTRAINED] if UNTRAINED in means else means[:0]
-        own = trained.index.map(controls)
+        means = table.groupby(["series", "how"])["accuracy"].mean().unstack()
+        means = means.reindex(columns=[UNTRAINED, *HOW.values()])
+        controls, trained = means.pop(UNTRAINED), means.stack().dropna()
+        own = controls[trained.index.get_level_values("series")].to_numpy()
         text = (
-            f"- **{NAMES[name]}**: {(trained > own).sum()} of {own.notna().sum()} "
-            f"trained cells are above their untrained network"
+            f"- **{NAMES[name]}**: {(trained > own).sum()} of "
+            f"{(own == own).sum()} trained cells are above their untrained network"
         )
         sliced = controls[controls.index.str.startswith(LABELS["sliced"])].max()
         if sliced == sliced:

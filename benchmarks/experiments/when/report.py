@@ -59,7 +59,9 @@ def _table(table: pd.DataFrame) -> str:
 def part(config: str, records: list[Record], folder: Path) -> str:
     """Accuracies of all readouts with the fewest and the most training sets."""
     table = chosen(records)
-    draw(table[~table["with_size"]], folder / f"{config}.png")
+    shown = table[table["readout"].isin(FRONT) & ~table["with_size"]]
+    if len(shown):
+        draw(shown, folder / f"{config}.png")
     parts = [
         f"{origin(frame(records, Run))}; {table['seed'].nunique()} seeds; {len(table)} "
         f"runs have the learning rate chosen."
@@ -110,8 +112,9 @@ def message(records: Records) -> str:
         f"{gain.iloc[0]:+.1f} points where they differ in "
         f"{DIFFERENCES[gain.index[0]]}.",
     ]
-    if any(r["config"]["with_size"] for c in records.values() for r in c):
-        told = _behind(_means(records, with_size=True))[OURS]
+    told = _behind(_means(records, with_size=True))
+    if OURS in told:
+        told = told[OURS]
         lines.append(
             f"- **Its weak spot**: {DIFFERENCES[ours.idxmax()]}. With the "
             f"logarithm of the size appended to every readout, it is still "
@@ -177,7 +180,6 @@ def draw(table: pd.DataFrame, path: Path) -> None:
     """A panel per task."""
     from benchmarks.engine.figures import lines
 
-    table = table[table["readout"].isin(FRONT)]
     titles = table["task"].map(DIFFERENCES).str.replace(", at", ",\nat")
     table = pd.DataFrame(
         {

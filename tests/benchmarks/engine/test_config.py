@@ -43,7 +43,7 @@ def load(tmp_path):
 
 def test_a_list_is_an_axis(load):
     plan = load(YAML)
-    assert (plan.name, plan.preset) == ("grid", "small")
+    assert plan.name == "grid"
     # The mean has no points, so that one run stands for both sizes.
     axes = [(run.seed, run.readout, run.points) for run in plan.runs]
     rest = [("mean", 1), ("pma", 1), ("pma", 4)]

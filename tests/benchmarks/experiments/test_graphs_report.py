@@ -101,18 +101,21 @@ def test_scores(tmp_path):
         made("ogbg-molesol", "mean", 0, 1.25, seconds=3.0),
         made("ogbg-molesol", "gswe_linear", 0, 1.5, seconds=1.5),
         made("ogbg-molesol", "max", 0, 9.0),  # MUTAG lacks it
+        made("NCI1", "sum", 0, 0.5),  # where there is no mean to compare times with
+        made("NCI1", "sort", 0, 0.6),
         made("DD", "mean", 0, 0.6),  # nothing to compare with
         made("MUTAG", "mean", 0, 0.99, attributes=True),  # another task
         made("PTC_MR", "mean", 0, 0.99, evaluate="validation"),  # a trial
     ]
     text = part("graphs", found, tmp_path)
     table = rows(text)
-    assert ["GSWE, linear", "**85.00 ± 7.07**", "1.500", "1,234", "1.00x"] in table
-    assert ["mean", "75.00 ± 7.07", "**1.250**", "1,234", "1.00x"] in table
-    assert ["max", "", "9.000", "1,234", "0.33x"] in table
+    assert ["GSWE, linear", "**85.00 ± 7.07**", "", "1.500", "1,234", "1.00x"] in table
+    assert ["mean", "75.00 ± 7.07", "", "**1.250**", "1,234", "1.00x"] in table
+    assert ["max", "", "", "9.000", "1,234", "0.33x"] in table
+    assert ["sort", "", "**60.00**", "", "1,234", ""] in table
     assert not any(row[0] == "DD" for row in table)
     assert "99.0" not in text
-    for some in (found[8:9], []):
+    for some in (found[10:11], []):
         text = part("graphs", some, tmp_path)
         assert "No data set has been run with several readouts" in text
 

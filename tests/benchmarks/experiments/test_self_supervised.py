@@ -217,6 +217,8 @@ def test_report(tmp_path):
     text = report.message({"set_circles": found})
     assert "0 of 2 trained cells are above their untrained network" in text
     assert "0 of 5 above the sliced embedding without a network (80.0 %)" in text
+    trained = [r for r in found if r["config"]["epochs"]]  # and no controls
+    assert "0 of 0 trained cells" in report.message({"set_circles": trained})
     claims = report.claims({"set_circles": found})
     effects = {claim.text: str(claim.effect) for claim in claims}
     assert effects["GSWE, linear beats PMA"] == "+10.0 ± 0.0 (3/0/0)"

@@ -78,3 +78,8 @@ def test_report_chooses_on_validation_sets(tmp_path):
     assert claim.effect.mean == pytest.approx(5)
     assert "**75.5**" in report.front_table(found)
     assert "| GSWE, 4 heads (75.5 %) | 70.5 % |" in report.decision_table(found)
+    # The mean alone, with the size: nothing to draw, nothing to say.
+    sized = [record(run.Run(readout="mean", with_size=True), valid=0.5, test=0.5)]
+    assert "with the size" in report.part("sized", sized, tmp_path)
+    assert not (tmp_path / "sized.png").exists()
+    assert report.message({"sized": sized}) == ""
