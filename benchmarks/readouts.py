@@ -1,10 +1,12 @@
 """Every readout of the experiments: one entry is all that a new one needs."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import torch
+from torch import Tensor
 from torch.nn import Parameter
 from torch_geometric.nn import MLP
 from torch_geometric.nn.aggr import (
@@ -25,12 +27,21 @@ from gswe_pyg.aggr import MedianAggregation, QuantileAggregation  # PyG's number
 from gswe_pyg.aggr.gswe import REFERENCE_STD
 from gswe_pyg.models import PMA, ApproxRepSet, RepSet
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+Run = TypeVar("Run")
+
 #: Self-attention over the nodes of a batch takes memory and time with the square of
 #: the largest graph: beyond this, the set transformer goes without its encoder.
 MAX_ATTENDED = 512
 
 #: Slicers of GSWE behind a network.
 SLICERS = ("identity", "linear", "mlp")
+
+
+#: What a readout may be built with, and what stands for all values where it is not.
+IDLE = {"points": 1, "references": 1, "slicer": "identity", "extremes": True}
 
 
 class Shape(NamedTuple):
@@ -40,8 +51,8 @@ class Shape(NamedTuple):
     points: int = 1  # of a reference; seeds, quantiles, nodes that sorting keeps
     references: int = 1  # heads of PMA, hidden sets
     max_nodes: int = 0  # of the largest graph
-    slicer: str = "identity"  # if ``has_slicer``
-    extremes: bool = True  # if ``has_extremes``
+    slicer: str = "identity"
+    extremes: bool = True  # of heads
 
 
 @dataclass(frozen=True)
@@ -50,18 +61,22 @@ class Readout:
 
     build: Callable[[Shape], Aggregation]
     label: str
-    colour: str | None = None  # in figures
-    line: str = "-"
-    has_points: bool = True  # if not, one run stands for all numbers of points
+    colour: str = "0.5"  # in figures
+    options: tuple[str, ...] = ()  # those of `IDLE` that make a difference
     least_points: int = 1
-    has_references: bool = False  # likewise
-    has_slicer: bool = False  # and takes weights, and a reference that starts somewhere
-    has_extremes: bool = False
     is_wide: bool = False  # has a wider layer behind it, where the experiment has one
     #: The parameters that shift the embeddings of all sets alike, if ``start`` says
     #: where they begin, and their scale as built.
     constants: Callable[[Aggregation], list[Parameter]] | None = None
     constants_scale: float = 1.0
+
+    def uses(self, option: str) -> bool:
+        return option in self.options
+
+    def canonical(self, run: Run) -> Run:
+        """The run that stands for all which only differ in what is not used."""
+        idle = {k: v for k, v in IDLE.items() if not self.uses(k) and hasattr(run, k)}
+        return replace(run, **idle)
 
     @torch.no_grad()
     def move_to_start(self, readout: Aggregation, start: float) -> None:
@@ -76,7 +91,11 @@ class Readout:
             parameter.mul_(start / self.constants_scale)
 
 
-def _gswe(interpolation: str, colour: str | None, line: str, size: bool) -> Readout:
+def _plain(build: Callable[[], Aggregation], label: str, colour: str) -> Readout:
+    return Readout(lambda _: build(), label, colour)
+
+
+def _gswe(interpolation: str, size: bool) -> Readout:
     def build(shape: Shape) -> GSWEAggregation:
         # The backbone's channels are the slices already, as in the paper: "a unified
         # MLP, represented by a mapping g: R^d -> R^L".
@@ -93,10 +112,8 @@ def _gswe(interpolation: str, colour: str | None, line: str, size: bool) -> Read
     return Readout(
         build,
         f"GSWE, {interpolation}{', size' if size else ''}",
-        colour,
-        line,
-        has_references=True,
-        has_slicer=True,
+        SKY,
+        ("points", "references", "slicer"),
         constants=lambda readout: [readout.points],
         constants_scale=REFERENCE_STD,
     )
@@ -114,7 +131,7 @@ def _heads(heads: int, colour: str) -> Readout:
         )
 
     label = f"GSWE, {heads} head{'s' if heads > 1 else ''}"
-    return Readout(build, label, colour, least_points=heads, has_extremes=True)
+    return Readout(build, label, colour, ("points", "extremes"), least_points=heads)
 
 
 def _deep_sets(shape: Shape) -> DeepSetsAggregation:
@@ -139,96 +156,75 @@ def _seeds_and_biases(readout: PMA) -> list[Parameter]:
     return [readout.seed, *biases]
 
 
-def midpoints(num_points: int) -> list[float]:
-    """The levels at which GSWE's points stand, too."""
-    return [(m + 0.5) / num_points for m in range(num_points)]
+def _hidden_sets(kind: type[Aggregation], shape: Shape) -> Aggregation:
+    return kind(shape.channels, shape.references, shape.points)
 
 
-# Okabe and Ito's, as in gswe_pyg/style.mplstyle; lines tell apart what shares a colour.
+def _quantile(shape: Shape) -> QuantileAggregation:
+    """At the levels at which GSWE's points stand, too."""
+    levels = [(m + 0.5) / shape.points for m in range(shape.points)]
+    return QuantileAggregation(levels)
+
+
+# Okabe and Ito's, as in gswe_pyg/style.mplstyle.
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
 YELLOW, BLUE, VERMILION, PINK = "#F0E442", "#0072B2", "#D55E00", "#CC79A7"
 
+POINTS, SIZE = ("points",), ("points", "references")
+MEAN, MAX = _plain(MeanAggregation, "mean", "0.6"), _plain(MaxAggregation, "max", "0.2")
+PLAIN_PMA = Readout(_pma, "PMA", ORANGE, SIZE)
+
 READOUTS: Registry = Registry(
     "readout",
-    mean=Readout(lambda _: MeanAggregation(), "mean", "0.6", has_points=False),
-    sum=Readout(lambda _: SumAggregation(), "sum", "0.4", has_points=False),
-    max=Readout(lambda _: MaxAggregation(), "max", "0.2", has_points=False),
-    mean_wide=Readout(
-        lambda _: MeanAggregation(),
-        "mean, wide",
-        "0.7",
-        has_points=False,
-        is_wide=True,
+    mean=MEAN,
+    sum=_plain(SumAggregation, "sum", "0.4"),
+    max=MAX,
+    mean_wide=replace(MEAN, label="mean, wide", is_wide=True),
+    max_wide=replace(MAX, label="max, wide", is_wide=True),
+    mean_std_max=_plain(
+        lambda: MultiAggregation(["mean", "std", "max"]), "mean, std, max", BLACK
     ),
-    max_wide=Readout(
-        lambda _: MaxAggregation(),
-        "max, wide",
-        "0.3",
-        has_points=False,
-        is_wide=True,
-    ),
-    mean_std_max=Readout(
-        lambda _: MultiAggregation(["mean", "std", "max"]),
-        "mean, std, max",
-        BLACK,
-        has_points=False,
-    ),
-    pna=Readout(
-        lambda _: MultiAggregation(["mean", "min", "max", "std"]),
-        "PNA's four",
-        BLACK,
-        ":",
-        has_points=False,
+    pna=_plain(
+        lambda: MultiAggregation(["mean", "min", "max", "std"]), "PNA's four", BLACK
     ),
     softmax=Readout(
-        lambda shape: SoftmaxAggregation(learn=True, channels=shape.channels),
-        "softmax",
-        BLACK,
-        ":",
-        has_points=False,
+        lambda shape: SoftmaxAggregation(learn=True, channels=shape.channels), "softmax"
     ),
-    median=Readout(lambda _: MedianAggregation(), "median", BLACK, has_points=False),
-    deep_sets=Readout(_deep_sets, "Deep Sets", YELLOW, has_points=False),
-    sort=Readout(lambda shape: SortAggregation(shape.points), "sort", PINK, ":"),
-    quantile=Readout(
-        lambda shape: QuantileAggregation(midpoints(shape.points)),
-        "quantile",
-        GREEN,
+    median=_plain(MedianAggregation, "median", BLACK),
+    deep_sets=Readout(_deep_sets, "Deep Sets", YELLOW),
+    sort=Readout(lambda shape: SortAggregation(shape.points), "sort", PINK, POINTS),
+    quantile=Readout(_quantile, "quantile", GREEN, POINTS),
+    set_transformer=Readout(_set_transformer, "Set Transformer", ORANGE),
+    pma=PLAIN_PMA,
+    pma_near_origin=replace(
+        PLAIN_PMA, label="PMA, near origin", constants=_seeds_and_biases
     ),
-    set_transformer=Readout(
-        _set_transformer, "Set Transformer", ORANGE, "--", has_points=False
-    ),
-    pma=Readout(_pma, "PMA", ORANGE, has_references=True),
-    pma_near_origin=Readout(
-        _pma,
-        "PMA, near origin",
-        ORANGE,
-        ":",
-        has_references=True,
-        constants=_seeds_and_biases,
-    ),
-    gswe_linear=_gswe("linear", SKY, "-", size=False),
-    gswe_linear_size=_gswe("linear", SKY, "--", size=True),
-    gswe_barycentric=_gswe("barycentric", SKY, "-.", size=False),
-    gswe_barycentric_size=_gswe("barycentric", SKY, ":", size=True),
+    gswe_linear=_gswe("linear", size=False),
+    gswe_linear_size=_gswe("linear", size=True),
+    gswe_barycentric=_gswe("barycentric", size=False),
+    gswe_barycentric_size=_gswe("barycentric", size=True),
     gswe_heads1=_heads(1, BLUE),
     gswe_heads2=_heads(2, SKY),
     gswe_heads4=_heads(4, VERMILION),
     gswe_heads8=_heads(8, PINK),
-    repset=Readout(
-        lambda shape: RepSet(shape.channels, shape.references, shape.points),
-        "RepSet",
-        GREEN,
-        "--",
-        has_references=True,
-    ),
+    repset=Readout(partial(_hidden_sets, RepSet), "RepSet", GREEN, SIZE),
     approx_repset=Readout(
-        lambda shape: ApproxRepSet(shape.channels, shape.references, shape.points),
-        "ApproxRepSet",
-        PINK,
-        has_references=True,
+        partial(_hidden_sets, ApproxRepSet), "ApproxRepSet", PINK, SIZE
     ),
 )
+
+
+class WithSize(Aggregation):
+    """A readout, and the logarithm of the size of the graph behind it."""
+
+    def __init__(self, readout: Aggregation) -> None:
+        super().__init__()
+        self.readout = readout
+
+    def forward(self, x: Tensor, index: Tensor, ptr=None, dim_size=None, dim=-2):
+        out = self.readout(x, index, ptr, dim_size, dim)
+        size = torch.bincount(index, minlength=len(out)).clamp(min=1).log()
+        return torch.cat([out, size[:, None].to(out.dtype)], dim=-1)
 
 
 def check_points(name: str, points: int) -> None:
@@ -241,14 +237,10 @@ def check_points(name: str, points: int) -> None:
 
 
 def label(name: str) -> str:
-    """In tables, also for readouts that only old records have."""
-    return READOUTS[name].label if name in READOUTS else name
+    return READOUTS[name].label
 
 
-def in_order(names: "set[str] | list[str]") -> list[str]:
-    """As they stand above, then those that are not there."""
-    order = list(READOUTS)
-    unknown = len(order)
-    return sorted(
-        set(names), key=lambda n: (order.index(n) if n in order else unknown, n)
-    )
+def by_readout(table: "pd.DataFrame", controls: Iterable[str] = ()) -> "pd.DataFrame":
+    """Runs in the order of the readouts above, behind the given controls."""
+    order = {name: place for place, name in enumerate([*controls, *READOUTS])}
+    return table.sort_values("readout", key=lambda c: c.map(order), kind="stable")

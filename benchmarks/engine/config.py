@@ -9,18 +9,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, get_type_hints
 
-from benchmarks.engine.arguments import (
-    UsageError,
-    check_known,
-    convert,
-    option,
-    split,
-)
+from benchmarks.engine.arguments import UsageError, check_known, convert, option, split
 from benchmarks.engine.records import identifier
 
 HERE = Path(__file__).resolve().parents[1]
 EXPERIMENTS = HERE / "experiments"
 RESULTS = HERE / "results"
+
+#: What results are on; choices that must not see the test part look at validation.
+PARTS = ("test", "validation")
 
 
 @dataclass(frozen=True)
@@ -34,7 +31,11 @@ class RunSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Raises a ``ValueError`` for names that are not registered."""
+        for field in dataclasses.fields(self):
+            if (choices := field.metadata.get("choices")) is not None:
+                check_choices(self, **{field.name: choices})
+            if (least := field.metadata.get("least")) is not None:
+                check_least(self, **{field.name: least})
 
     @property
     def repetition(self) -> tuple[int, ...]:
@@ -58,23 +59,33 @@ class RunSettings:
         return identifier(self.settings())
 
 
-def added(default: Any) -> Any:
-    """A field of settings that older records lack: they had what is its default, which
-    is not written down, so that their runs keep their names."""
-    return dataclasses.field(default=default, metadata={"added": True})
+def setting(
+    default: Any,
+    choices: Iterable[str] | None = None,
+    least: int | None = None,
+    added: bool = False,
+) -> Any:
+    """A field of settings: one of the choices, or ``None`` or at least so large.
 
-
-def check_positive(settings: object, *names: str) -> None:
-    for name in names:
-        value = getattr(settings, name)
-        if value is not None and value < 1:
-            raise UsageError(f"{name} must be at least 1 (got {name}={value})")
+    Older records lack a field that was ``added``: they had what is its default, which
+    is not written down, so that their runs keep their names.
+    """
+    metadata = {"choices": choices, "least": least, "added": added}
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 def check_choices(settings: object, **choices: Iterable[str]) -> None:
     """Raises for settings that are none of the choices."""
     for name, known in choices.items():
         check_known(name, [getattr(settings, name)], known)
+
+
+def check_least(settings: object, **least: int) -> None:
+    """Raises for settings that are too small."""
+    for name, number in least.items():
+        value = getattr(settings, name)
+        if value is not None and value < number:
+            raise UsageError(f"{name} must be at least {number} (got {name}={value})")
 
 
 @dataclass(frozen=True)
@@ -90,7 +101,7 @@ class EngineSettings:
     results: str = option(str(RESULTS), "the folder for the records")
 
     def __post_init__(self) -> None:
-        check_positive(self, "workers", "threads", "seeds")
+        check_least(self, workers=1, threads=1, seeds=1)
         check_choices(self, backend=("loky", "ray", "dask"))
 
 
@@ -99,8 +110,6 @@ class Plan:
     """A config after all its defaults, its preset and the arguments."""
 
     name: str
-    description: str
-    preset: str
     experiment: str
     engine: EngineSettings
     runs: list[RunSettings]
@@ -147,8 +156,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
         check_known("experiment", [content["experiment"]], experiments())
         convert("presets", content["presets"], dict[str, dict | None])
     except (yaml.YAMLError, ValueError) as error:
-        reason = " ".join(str(error).split())
-        raise UsageError(f"{path.name}: {reason}") from error
+        raise UsageError(f"{path.name}: {' '.join(str(error).split())}") from error
     return content
 
 
@@ -162,8 +170,9 @@ def load(config: str, arguments: Sequence[str] = ()) -> Plan:
     path = find(config)
     content = read_yaml(path)
     given = dict(split(argument) for argument in arguments)
-    presets, description = content.pop("presets"), content.pop("description")
-    experiment, preset = content.pop("experiment"), given.pop("preset", "small")
+    content.pop("description")
+    presets, experiment = content.pop("presets"), content.pop("experiment")
+    preset = given.pop("preset", "small")
     check_known(f"preset of {path.name}", [preset], presets)
     settings = content | (presets[preset] or {})
     grids = settings.pop("grids", None)
@@ -173,52 +182,43 @@ def load(config: str, arguments: Sequence[str] = ()) -> Plan:
         known = [*axes, *get_type_hints(EngineSettings), "preset"]
         check_known("key", (*settings, *given), known)
         engine = EngineSettings(**_convert(settings | given, EngineSettings))
-        if grids is None:
-            runs = _expand(run_type, settings, given)
-        else:
-            picked = given.pop("dataset", None)
-            convert("grids", grids, list[dict])
-            check_known("key of a grid", itertools.chain(*grids), axes)
-            runs = [r for g in grids for r in _expand(run_type, settings | g, given)]
-            runs = runs if picked is None else _pick(runs, picked)
+        picked = given.pop("dataset", None) if grids is not None else None
+        grids = convert("grids", grids or [{}], list[dict])
+        check_known("key of a grid", itertools.chain(*grids), axes)
+        if "seed" in given:
+            given["seeds"] = None  # those of the file do not count
+        runs = [r for grid in grids for r in _expand(run_type, settings | grid | given)]
+        if picked is not None:
+            wanted = _as_list(convert("dataset", picked, str | list[str]))
+            check_known("dataset of the grids", wanted, [run.dataset for run in runs])
+            runs = [run for run in runs if run.dataset in wanted]
         runs = sorted(dict.fromkeys(runs), key=lambda run: run.repetition)
     except ValueError as error:
         raise UsageError(f"{path.name}: {error}") from error
-    return Plan(path.stem, description, preset, experiment, engine, runs)
+    return Plan(path.stem, experiment, engine, runs)
 
 
 def _convert(settings: dict[str, Any], kind: type, axes: bool = False) -> dict:
     """The settings that are fields of ``kind``, in the order of its fields."""
-    hints = get_type_hints(kind)
     return {
         name: convert(name, settings[name], hint | list[hint] if axes else hint)
-        for name, hint in hints.items()
+        for name, hint in get_type_hints(kind).items()
         if name in settings
     }
 
 
-def _expand(
-    run_type: type[RunSettings], settings: dict[str, Any], given: dict[str, str]
-) -> list[RunSettings]:
+def _expand(run_type: type[RunSettings], settings: dict[str, Any]) -> list[RunSettings]:
     """The product of all settings that are lists."""
-    merged = settings | given
-    axes = _convert(merged, run_type, axes=True)
-    if "seed" not in given and "seeds" in merged:
-        axes["seed"] = list(range(convert("seeds", merged["seeds"], int)))
-    lists = [_as_list(values) for values in axes.values()]
-    for name, values in zip(axes, lists, strict=True):
-        if not values:
+    axes = _convert(settings, run_type, axes=True)
+    if settings.get("seeds") is not None:
+        axes["seed"] = list(range(convert("seeds", settings["seeds"], int)))
+    for name, values in axes.items():
+        if values == []:
             raise UsageError(f"{name} must have at least one value")
     return [
         run_type(**dict(zip(axes, values, strict=True))).canonical()
-        for values in itertools.product(*lists)
+        for values in itertools.product(*map(_as_list, axes.values()))
     ]
-
-
-def _pick(runs: list[RunSettings], datasets: str) -> list[RunSettings]:
-    wanted = _as_list(convert("dataset", datasets, str | list[str]))
-    check_known("dataset of the grids", wanted, [run.dataset for run in runs])
-    return [run for run in runs if run.dataset in wanted]
 
 
 def _as_list(value: Any) -> list:

@@ -6,6 +6,7 @@ A run is on file when it is finished, and what is on file is not done again.
 import contextlib
 import importlib.util
 import itertools
+import math
 import os
 import signal
 import sys
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.engine.arguments import UsageError
 from benchmarks.engine.config import EngineSettings, Plan, RunSettings, module
-from benchmarks.engine.records import Record, RecordFile, read, without_nan
+from benchmarks.engine.records import Record, RecordFile, read
 
 
 class Outcome(NamedTuple):
@@ -86,7 +87,7 @@ def _results(plan: Plan, todo: dict[str, RunSettings]) -> Iterator[Record]:
         delayed(_do)(plan.experiment, key, run, engine, os.getpid())
         for key, run in todo.items()
     )
-    with parallel_config(_backend(engine), n_jobs=engine.workers):
+    with parallel_config(_backend(engine.backend), n_jobs=engine.workers):
         # One run at a time: what is batched would be lost together.
         if engine.backend == "ray":  # its backend hands over whole lists only
             with Parallel(batch_size=1) as parallel:
@@ -94,8 +95,13 @@ def _results(plan: Plan, todo: dict[str, RunSettings]) -> Iterator[Record]:
                     yield from parallel(some)
             return
         parallel = Parallel(return_as="generator_unordered", batch_size=1)
-    with _interrupts_ignored():
+    # Workers inherit it: they import for seconds, and would show where they were when
+    # Ctrl-C came.
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
         results = parallel(tasks)
+    finally:
+        signal.signal(signal.SIGINT, previous)
     yield from results
 
 
@@ -115,7 +121,8 @@ def _do(
     start, cpu_start = time.perf_counter(), time.process_time()
     outcome = module(experiment, "run").execute(run, context)
     seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu_start
-    metrics = without_nan(outcome.metrics)
+    # JSON has no NaN and no infinity.
+    metrics = {k: v if math.isfinite(v) else None for k, v in outcome.metrics.items()}
     return {
         "id": key,
         "config": run.settings(),
@@ -133,15 +140,15 @@ def _do(
     }
 
 
-def _backend(engine: EngineSettings) -> str:
-    needs = {"ray": "ray", "dask": "distributed"}.get(engine.backend)
+def _backend(name: str) -> str:
+    needs = {"ray": "ray", "dask": "distributed"}.get(name)
     if needs and importlib.util.find_spec(needs) is None:
-        raise UsageError(f"backend={engine.backend} needs `pip install {needs}`")
-    if engine.backend == "ray":
+        raise UsageError(f"backend={name} needs `pip install {needs}`")
+    if name == "ray":
         from ray.util.joblib import register_ray
 
         register_ray()
-    return engine.backend
+    return name
 
 
 def _check_device(accelerator: str) -> None:
@@ -152,20 +159,6 @@ def _check_device(accelerator: str) -> None:
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).splitlines()[0]
         raise UsageError(f"accelerator={accelerator} is not there: {reason}") from error
-
-
-@contextlib.contextmanager
-def _interrupts_ignored() -> Iterator[None]:
-    """While workers are started, who inherit it: they import for seconds, and would
-    show where they were when Ctrl-C came."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, previous)
 
 
 def _bar(name: str, total: int, done: int):

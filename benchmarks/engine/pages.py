@@ -1,4 +1,4 @@
-"""What the pages of all experiments share: protocols, origins, claims."""
+"""What the pages of all experiments share: claims, origins, generated parts."""
 
 from collections.abc import Collection, Iterable
 from pathlib import Path
@@ -9,6 +9,8 @@ from benchmarks.engine.records import Record
 from benchmarks.engine.tables import markdown
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from benchmarks.engine.statistics import Difference
 
 #: How to read a table of claims.
@@ -31,49 +33,45 @@ class Claim(NamedTuple):
     effect: "Difference | None"
     margin: float = 0.0
 
+    @property
+    def verdict(self) -> str:
+        verdict, p = self.effect.verdict(self.margin), self.effect.sign_test()
+        is_doubtful = self.margin == 0 and p is not None and p > 0.05
+        return "open" if is_doubtful else verdict
+
+    def __str__(self) -> str:
+        text, p = str(self.effect), self.effect.sign_test()
+        if p is not None:
+            p_value = "< .001" if p < 0.001 else f"{p:.3f}".lstrip("0")
+            text = f"{text[:-1]}, p {p_value})"
+        return text if self.verdict == "open" else f"{text} **{self.verdict}**"
+
+
+def comparison(
+    ours: str, theirs: str, data: str, effect: "Difference | None", margin: float = 0.0
+) -> Claim:
+    verb = "is not worse than" if margin else "beats"
+    return Claim(f"{ours} {verb} {theirs}", data, effect, margin)
+
 
 def claims_table(claims: Iterable[Claim]) -> str:
     """Effect, interval and verdict of each claim on each data set, the longer of the
     two downwards; empty without any."""
     import pandas as pd
 
-    found = {(c.text, c.data): _verdict(c) for c in claims if c.effect is not None}
+    found = {(c.text, c.data): str(c) for c in claims if c.effect is not None}
     if not found:
         return ""
-    wide = pd.Series(found).unstack(sort=False).rename_axis("claim")
+    wide, index = pd.Series(found).unstack(sort=False), "claim"
     if wide.shape[0] < wide.shape[1]:
-        wide = wide.T.rename_axis("data")
-    return f"{LEGEND}\n\n{markdown(wide.rename_axis(columns=None).reset_index())}"
+        wide, index = wide.T, "data"
+    return f"{LEGEND}\n\n{markdown(wide, index)}"
 
 
-def _verdict(claim: Claim) -> str:
-    verdict, p = claim.effect.verdict(claim.margin), claim.effect.sign_test()
-    if claim.margin == 0 and p is not None and p > 0.05:
-        verdict = "open"
-    text = str(claim.effect)
-    if p is not None:
-        text = f"{text[:-1]}, p {'< .001' if p < 0.001 else f'{p:.3f}'.lstrip('0')})"
-    return text if verdict == "open" else f"{text} **{verdict}**"
-
-
-def protocols(
-    records: Iterable[Record], axes: Iterable[str]
-) -> list[tuple[str, list[Record]]]:
-    """Records that differ in nothing but the axes, the most of them first: what
-    differs in epochs or data is not averaged."""
-    groups: dict[str, list[Record]] = {}
-    for record in records:
-        fixed = (
-            f"{key}={value}"
-            for key, value in record["config"].items()
-            if key not in axes and value is not None
-        )
-        groups.setdefault(", ".join(fixed), []).append(record)
-    return sorted(groups.items(), key=lambda item: -len(item[1]))
-
-
-def commits(records: Iterable[Record]) -> str:
-    return ", ".join(sorted({str(record.get("commit")) for record in records}))
+def origin(table: "pd.DataFrame", what: str = "runs") -> str:
+    """How many there are, and of which code."""
+    commits = ", ".join(sorted(table["commit"].map(str).unique()))
+    return f"{len(table)} {what}, commit {commits}"
 
 
 def diverged(records: Collection[Record]) -> str:

@@ -26,19 +26,18 @@ def versions(*more: str) -> dict[str, str]:
 @lru_cache
 def commit() -> str | None:
     """The commit of the code, marked where the code at hand differs from it."""
+
+    def git(*arguments: str) -> str:
+        # Without the option, one that is killed would leave a lock.
+        command = ["git", "--no-optional-locks", *arguments]
+        folder = Path(__file__).parent
+        return subprocess.check_output(
+            command, cwd=folder, text=True, stderr=subprocess.DEVNULL
+        ).strip()
+
     try:
-        head = _git("rev-parse", "--short=12", "HEAD")
-        changed = _git("status", "--porcelain", "--", "gswe_pyg", "benchmarks/*.py")
+        head = git("rev-parse", "--short=12", "HEAD")
+        changed = git("status", "--porcelain", "--", ":/gswe_pyg", ":/benchmarks/*.py")
     except (OSError, subprocess.CalledProcessError):
         return None  # an installed copy, outside a repository
     return f"{head}-dirty" if changed else head
-
-
-def _git(*arguments: str) -> str:
-    return subprocess.run(
-        ["git", "--no-optional-locks", *arguments],  # else, one that is killed locks
-        cwd=Path(__file__).resolve().parents[2],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.strip()

@@ -25,37 +25,24 @@ def identifier(settings: Record) -> str:
 
 def read(path: Path) -> list[Record]:
     """All records of a file; a damaged last line is left out with a warning."""
-    return _read_whole(path)[0]
-
-
-def _read_whole(path: Path) -> tuple[list[Record], int]:
-    """The records, and how many bytes they take."""
-    if not path.exists():
-        return [], 0
-    records, end = [], 0
-    lines = path.read_bytes().splitlines(keepends=True)
-    for number, line in enumerate(lines, start=1):
+    lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+    records: list[Record] = []
+    for line in lines:
         try:
-            records.append(_parse(line))
-        except ValueError:
+            record = json.loads(line)
+            if not line.endswith(b"\n") or "id" not in record:
+                raise ValueError
+        except (ValueError, TypeError):
+            number = len(records) + 1
             if number < len(lines):
                 raise UsageError(
                     f"{path}, line {number} is not a record; remove that line, its "
                     f"run will be done again"
                 ) from None
-            warnings.warn(f"left out the damaged last line of {path}", stacklevel=3)
+            warnings.warn(f"left out the damaged last line of {path}", stacklevel=2)
             break
-        end += len(line)
-    return records, end
-
-
-def _parse(line: bytes) -> Record:
-    if not line.endswith(b"\n"):
-        raise ValueError("the line has no end")
-    record = json.loads(line)
-    if not isinstance(record, dict) or "id" not in record:
-        raise ValueError("the line is not a record")
-    return record
+        records.append(record)
+    return records
 
 
 class RecordFile:
@@ -63,10 +50,13 @@ class RecordFile:
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        records, end = _read_whole(path)
+        records = read(path)
         self.records = {record["id"]: record for record in records}
-        self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115
-        self._file.truncate(end)  # what a dying machine left of its last record
+        self._file = open(path, "a+b")  # noqa: SIM115
+        # Drops what a dying machine left of its last record.
+        self._file.seek(0)
+        whole = sum(len(self._file.readline()) for _ in records)
+        self._file.truncate(whole)
 
     def __enter__(self) -> "RecordFile":
         return self
@@ -77,18 +67,10 @@ class RecordFile:
     def append(self, record: Record) -> None:
         """Adds one line, on disk when this returns."""
         text = json.dumps(record, separators=(",", ":"), allow_nan=False)
-        self._file.write(f"{text}\n")
+        self._file.write(f"{text}\n".encode())
         self._file.flush()
         os.fsync(self._file.fileno())
         self.records[record["id"]] = record
-
-
-def without_nan(metrics: Record) -> Record:
-    """Metrics of a run for its record: JSON has no NaN and no infinity."""
-    return {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in metrics.items()
-    }
 
 
 def frame(records: Iterable[Record], run_type: type) -> "pd.DataFrame":
@@ -103,8 +85,8 @@ def frame(records: Iterable[Record], run_type: type) -> "pd.DataFrame":
             **defaults,
             **record["config"],
             **{k: math.nan if v is None else v for k, v in record["metrics"].items()},
-            **{k: record.get(k) for k in ("parameters", "cpu_seconds", "commit")},
+            **{k: record.get(k) for k in ("parameters", "commit")},
         }
         for record in records
     ]
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows, columns=None if rows else [*defaults, "commit"])

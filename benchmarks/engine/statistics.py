@@ -1,4 +1,4 @@
-"""Paired differences with intervals, corrections, ranks, and choices by validation."""
+"""Paired differences with intervals, corrections, and choices by validation."""
 
 import math
 from collections.abc import Sequence
@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy.stats import binomtest, t
 
 
 class Difference(NamedTuple):
@@ -33,8 +34,6 @@ class Difference(NamedTuple):
     def sign_test(self) -> float | None:
         """The p-value of as uneven a split among the pairs that differ, which is what
         counts where most do not; ``None`` for fewer than six."""
-        from scipy.stats import binomtest
-
         pairs = self.better + self.worse
         return None if pairs < 6 else float(binomtest(self.better, pairs).pvalue)
 
@@ -47,13 +46,6 @@ class Difference(NamedTuple):
             return "holds"
         return "fails" if self.mean + self.half < -margin else "open"
 
-    def detectable(self) -> float:
-        """What would be found, at the 5 % level, four times out of five."""
-        from scipy.stats import t
-
-        level, power = t.ppf([0.975, 0.8], self.pairs - 1)
-        return float(self.half * (1 + power / level))
-
 
 def difference(
     ours: pd.Series, theirs: pd.Series, scale: float = 100.0, overlap: float = 0.0
@@ -64,8 +56,6 @@ def difference(
     folds share training data: their differences then vary less than those of new data
     would (Nadeau and Bengio, "Inference for the generalization error", 2003).
     """
-    from scipy.stats import t
-
     found = (scale * (ours - theirs)).dropna()
     count = len(found)
     if count == 0:
@@ -76,28 +66,16 @@ def difference(
         error = float(found.std()) * math.sqrt(1 / count + overlap)
         half = float(t.ppf(0.975, count - 1)) * error
         p = 2 * t.sf(abs(middle) / error, count - 1) if error > 0 else middle == 0
+        p = float(p)
     better, worse = int((found > 0).sum()), int((found < 0).sum())
-    equal = count - better - worse
-    return Difference(
-        middle, half, better, equal, worse, None if p is None else float(p)
-    )
+    return Difference(middle, half, better, count - better - worse, worse, p)
 
 
-def holm(values: Sequence[float]) -> list[float]:
+def holm(values: pd.Series) -> pd.Series:
     """P-values corrected for their number (Holm, 1979)."""
-    order = np.argsort(values, kind="stable")
-    factors = len(values) - np.arange(len(values))
-    corrected = np.maximum.accumulate(np.asarray(values)[order] * factors)
-    return np.minimum(corrected, 1.0)[np.argsort(order, kind="stable")].tolist()
-
-
-def critical_difference(num_names: int, num_datasets: int) -> float:
-    """Of average ranks at the 5 % level, by Nemenyi's test (Demšar, "Statistical
-    comparisons of classifiers over multiple data sets", 2006, section 3.2.2)."""
-    from scipy.stats import studentized_range
-
-    quantile = studentized_range.ppf(0.95, num_names, math.inf) / math.sqrt(2)
-    return float(quantile * math.sqrt(num_names * (num_names + 1) / (6 * num_datasets)))
+    in_order = values.sort_values(kind="stable")
+    corrected = (in_order * np.arange(len(values), 0, -1)).cummax().clip(upper=1.0)
+    return corrected.reindex(values.index)
 
 
 def best_cells(
@@ -118,4 +96,9 @@ def best_cells(
         means = scores[most].dropna().mean()
         best = most[0] if means.isna().all() else means.idxmax()
         chosen.append(runs[runs["cell"] == best])
-    return pd.concat(chosen) if chosen else table
+    return pd.concat(chosen) if chosen else table.assign(cell="")
+
+
+def most_frequent(values: pd.Series) -> object:
+    """The first of equals."""
+    return values.value_counts(sort=False).idxmax()

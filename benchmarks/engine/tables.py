@@ -1,6 +1,6 @@
 """Tables and figures."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from math import isfinite
 from pathlib import Path
 from statistics import mean, stdev
@@ -11,9 +11,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def markdown(table: "pd.DataFrame") -> str:
-    """A Markdown table that is aligned in plain text, too: the columns as they are (the
-    index is left out), the first to the left, all others to the right."""
+def markdown(table: "pd.DataFrame", index: str | list[str] | None = None) -> str:
+    """A Markdown table that is aligned in plain text, too: the first column to the
+    left, all others to the right. The index goes in front, if it is given a name."""
+    if index is not None:
+        table = table.rename_axis(index=index, columns=None).reset_index()
     alignment = ("left", *["right"] * (len(table.columns) - 1))
     return (
         table.astype(object)
@@ -22,13 +24,24 @@ def markdown(table: "pd.DataFrame") -> str:
     )
 
 
-def mean_and_deviation(values: Sequence[float], scale: float = 100.0) -> str:
+def mean_and_deviation(
+    values: Iterable[float], scale: float = 100.0, digits: int = 1
+) -> str:
     """``97.3 ± 1.2``, by default in per cent; the deviation is that of a sample."""
     values = list(values)
-    middle = f"{scale * mean(values):.1f}"
+    middle = f"{scale * mean(values):.{digits}f}"
     if len(values) == 1 or not all(map(isfinite, values)):  # some have diverged
         return middle
-    return f"{middle} ± {scale * stdev(values):.1f}"
+    return f"{middle} ± {scale * stdev(values):.{digits}f}"
+
+
+def cells(
+    table: "pd.DataFrame", index: str | list[str], columns: str, values: str
+) -> "pd.DataFrame":
+    """Mean and deviation of the runs of each cell, in the order of the runs."""
+    return table.pivot_table(
+        values, index, columns, aggfunc=mean_and_deviation, sort=False
+    )
 
 
 def save(figure: "Figure", path: Path, **options: object) -> None:

@@ -5,12 +5,13 @@ of such a table is a few index operations.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
 from torch import Tensor
 from torch_geometric.data import InMemoryDataset
+from torch_geometric.utils import cumsum
 
 from gswe_pyg.datasets.set_dataset import SetDataset
 
@@ -60,29 +61,27 @@ class SetTable:
             raise ValueError(
                 f"the data set has {len(self)} sets; {num_sets} cannot be taken"
             )
-        generator = torch.Generator().manual_seed(0)
-        return self.select(torch.randperm(len(self), generator=generator)[:num_sets])
+        return self.select(self._shuffled()[:num_sets])
 
     def hold_out(self, share: float) -> tuple["SetTable", "SetTable"]:
         """Random but always the same parts: all sets but that share, and the share."""
-        generator = torch.Generator().manual_seed(0)
-        order = torch.randperm(len(self), generator=generator)
-        count = round(share * len(self))
+        order, count = self._shuffled(), round(share * len(self))
         return self.select(order[count:]), self.select(order[:count])
+
+    def _shuffled(self) -> Tensor:
+        return torch.randperm(len(self), generator=torch.Generator().manual_seed(0))
 
     def resample(self, size: int, generator: torch.Generator) -> "SetTable":
         """Sets of that size, of elements drawn with replacement from sets that are not
         empty."""
         place = torch.rand(len(self), size, generator=generator, dtype=torch.double)
         rows = self.ptr[:-1, None] + (place * self.ptr.diff()[:, None]).long()
-        return SetTable(
-            self.x[rows.flatten()], size * torch.arange(len(self) + 1), self.y
-        )
+        ptr = size * torch.arange(len(self) + 1)
+        return replace(self, x=self.x[rows.flatten()], ptr=ptr)
 
     def chunks(self, num_elements: int) -> Iterator["SetTable"]:
         """Consecutive sets, about that many elements at a time."""
-        starts = self.ptr[:-1]
-        chunk = starts.div(num_elements, rounding_mode="floor")
+        chunk = self.ptr[:-1].div(num_elements, rounding_mode="floor")
         counts = torch.unique_consecutive(chunk, return_counts=True)[1]
         yield from self.split(counts.tolist())
 
@@ -109,9 +108,8 @@ class GraphTable(SetTable):
     def from_dataset(cls, dataset: InMemoryDataset) -> "GraphTable":
         """PyG keeps graphs much like this; the whole data set is taken."""
         data = dataset._data
-        ptrs = [dataset.slices[key].clone() for key in ("x", "edge_index")]
-        edges = data.edge_index, data.edge_attr, ptrs[1]
-        return cls(data.x, ptrs[0], data.y, *edges)
+        ptr, edge_ptr = (dataset.slices[key].clone() for key in ("x", "edge_index"))
+        return cls(data.x, ptr, data.y, data.edge_index, data.edge_attr, edge_ptr)
 
     def select(self, chosen: Tensor) -> "GraphTable":
         nodes, ptr = _rows(self.ptr, chosen)
@@ -127,7 +125,8 @@ class GraphTable(SetTable):
 
 def _rows(ptr: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
     """The rows of the chosen sets, and the borders that these then have."""
-    begin, sizes = ptr[chosen], ptr[chosen + 1] - ptr[chosen]
-    new_ptr = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
+    begin = ptr[chosen]
+    sizes = ptr[chosen + 1] - begin
+    new_ptr = cumsum(sizes)
     shift = (begin - new_ptr[:-1]).repeat_interleave(sizes)
     return torch.arange(shift.numel(), device=shift.device) + shift, new_ptr

@@ -1,73 +1,75 @@
 """What was tried before the test: a table that experiments share."""
 
+from collections.abc import Callable
+
 import pandas as pd
 
 from benchmarks.engine.config import RunSettings
-from benchmarks.engine.pages import commits
+from benchmarks.engine.pages import origin
 from benchmarks.engine.records import Record, frame
+from benchmarks.engine.statistics import most_frequent
 from benchmarks.engine.tables import markdown, mean_and_deviation
 
-NOT_TRIED = ("fold", "seed", "dataset")
+NOT_TRIED = ("fold", "seed", "dataset", "evaluate")
+
+
+def of_part(records: list[Record], evaluate: str) -> list[Record]:
+    """Those with results on that part of the data: ``test`` or ``validation``."""
+    return [r for r in records if r["config"]["evaluate"] == evaluate]
+
+
+def accuracy(runs: pd.DataFrame) -> str:
+    return mean_and_deviation(runs["accuracy"])
 
 
 def trials(
-    records: list[Record], run_type: type[RunSettings], share: str | None = None
+    records: list[Record],
+    run_type: type[RunSettings],
+    score: Callable[[pd.DataFrame], str] = accuracy,
+    what: str = "Accuracy in %",
 ) -> str:
-    """Accuracies on held-out training data, a row for each way in which a trial differs
-    from most others; ``share`` is a metric to show in parentheses."""
-    tried = [r for r in records if r["config"]["evaluate"] == "validation"]
-    if not tried:
+    """Scores on held-out training data: a column per data set or, if there is but one,
+    per readout, and a row for each way in which a trial differs from most others."""
+    table = frame(of_part(records, "validation"), run_type)
+    if table.empty:
         return ""
-    table = frame(tried, run_type)
-    fields = [f for f in run_type.__dataclass_fields__ if f not in NOT_TRIED]
-    table[fields] = table[fields].astype(object)
-    by_readout = table["dataset"].nunique() == 1
-    columns = "readout" if by_readout else "dataset"
-    fields = [name for name in fields if name != columns]
-    usual = {
-        key: {name: _most(runs, name) for name in fields}
-        for key, runs in table.groupby("readout" if by_readout else lambda _: "")
-    }
-    table["trial"] = [
-        _differences(run, usual[run["readout"] if by_readout else ""], fields)
-        for _, run in table.iterrows()
-    ]
+    column = "dataset" if table["dataset"].nunique() > 1 else "readout"
+    names = [f for f in run_type.__dataclass_fields__ if f not in (*NOT_TRIED, column)]
+    settings, is_trained = table[names].map(_text), table["epochs"] > 0
+    trained = settings[is_trained] if is_trained.any() else settings
+    # If there is a column for each readout, then each has its own usual settings.
+    group = table["readout"] if column == "readout" else pd.Series("", table.index)
+    usual = trained.groupby(group).agg(most_frequent)
+    # What only differs between data sets was not tried.
+    tried = trained.groupby(table[column]).nunique().max() > 1
 
-    def cell(runs: pd.DataFrame) -> str:
-        text = mean_and_deviation(runs["accuracy"])
-        known = share in runs and runs[share].notna().any()
-        return f"{text} ({runs[share].median():.2f})" if known else text
+    def describe(place: int) -> str:
+        shown, words = names, []
+        if not is_trained[place]:
+            shown, words = ["points"], ["untrained, or no network"]
+        own = settings.loc[place]
+        most = usual.loc[group[place]] if group[place] in usual.index else own
+        words += [f"{n}={own[n]}" for n in shown if tried[n] and own[n] != most[n]]
+        return ", ".join(words) or "as most"
 
-    rows = {key: cell(runs) for key, runs in table.groupby(["trial", columns])}
-    wide = pd.Series(rows).unstack().rename_axis("trial")
-    wide = wide.loc[table["trial"].unique(), table[columns].unique()]
+    table["trial"] = table.index.map(describe)
+    found = {key: score(runs) for key, runs in table.groupby(["trial", column])}
+    wide = pd.Series(found).unstack()
+    wide = wide.loc[table["trial"].unique(), table[column].unique()]
+    is_common = (trained.nunique() == 1) | (tried & (usual.nunique() == 1))
     common = ", ".join(
-        f"{name}={values.pop()}"
-        for name in fields
-        if len(values := {str(own[name]) for own in usual.values()}) == 1
-        and values.isdisjoint({"None", "nan", "False"})
+        f"{name}={value}"
+        for name, value in usual.iloc[0][is_common].items()
+        if value not in ("all", "False")
     )
     return (
-        f"{len(tried)} trials on training data only: a part of it is held out, and no "
-        f"test part is looked at. Accuracy on the held-out part in %, mean ± standard "
-        f"deviation over folds and seeds, by what differs from most trials ({common}; "
-        f"commit {commits(tried)}).\n\n"
-        f"{markdown(wide.rename_axis(columns=None).reset_index())}"
+        f"{origin(table, 'trials')}. {what} on held-out training data, mean ± standard "
+        f"deviation over folds and seeds, by what differs from most trials ({common}). "
+        f"No test part was looked at.\n\n{markdown(wide, 'trial')}"
     )
 
 
-def _most(runs: pd.DataFrame, name: str) -> object:
-    trained = runs[runs["epochs"] > 0]
-    values = (trained if len(trained) else runs)[name]
-    return values.mode(dropna=False).iloc[0]
-
-
-def _differences(run: pd.Series, usual: dict, fields: list[str]) -> str:
-    words, alike = [], "as most"
-    if run["epochs"] == 0:
-        words, alike, fields = ["untrained, or no network"], "", ["points"]
-    for name in fields:
-        is_empty = pd.isna(run[name])
-        if run[name] != usual[name] and not (is_empty and pd.isna(usual[name])):
-            words.append(f"{name}={'all' if is_empty else run[name]}")
-    return ", ".join(words) or alike
+def _text(value: object) -> str:
+    if pd.isna(value):
+        return "all"
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -8,6 +8,7 @@ from threadpoolctl import threadpool_limits
 from torch_geometric.utils import scatter
 
 from benchmarks.engine.grid import Outcome
+from benchmarks.engine.training import significant
 from gswe_pyg.datasets import SetDataset
 
 #: Takes the place of a readout in a config, though no network is trained.
@@ -31,7 +32,7 @@ def execute(train: SetDataset, held_out: SetDataset) -> Outcome:
     return Outcome(
         metrics={
             "accuracy": round(float(model.score(*mean_vectors(held_out))), 6),
-            "train_loss": float(f"{log_loss(y, model.predict_proba(x)):.6g}"),
+            "train_loss": significant(log_loss(y, model.predict_proba(x))),
             "inverse_penalty": float(model.best_params_["C"]),
         },
         parameters=classifier.coef_.size + classifier.intercept_.size,

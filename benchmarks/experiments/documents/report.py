@@ -1,70 +1,141 @@
 """Tables and figures of learning with labels (paper, figures 4 and 5)."""
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
 
-from benchmarks.engine.pages import NOT_WORSE, Claim, commits, spread
-from benchmarks.engine.records import Record
+from benchmarks.engine.pages import NOT_WORSE, Claim, comparison, origin, spread
+from benchmarks.engine.records import Record, frame
 from benchmarks.engine.statistics import difference
-from benchmarks.engine.tables import markdown, mean_and_deviation, save
-from benchmarks.experiments.documents.cells import (
-    SIZE,
-    at_shared_sizes,
-    by_fold,
-    chosen,
-    epochs,
-    is_level,
-    on_test_parts,
-)
-from benchmarks.experiments.documents.logistic import LABEL as LOGISTIC
+from benchmarks.engine.tables import cells, markdown, mean_and_deviation
+from benchmarks.experiments.documents import logistic
+from benchmarks.experiments.documents.model import OWN_ARCHITECTURES
 from benchmarks.experiments.documents.run import Run
-from benchmarks.experiments.trials import trials
-from benchmarks.readouts import READOUTS
+from benchmarks.experiments.trials import of_part, trials
+from benchmarks.readouts import READOUTS, by_readout, label
 
 DATASETS = ("twitter", "bbcsport", "classic", "amazon")
-GSWE, ONE_HEAD, HEADS = "GSWE, linear", "GSWE, 1 head", "GSWE, 4 heads"
+LOGISTIC = logistic.LABEL
+GSWE, HEADS = "GSWE, linear", "GSWE, 4 heads"
+#: Whom with whom, and what may be lacking, in points.
+COMPARED = (
+    *((GSWE, rival, 0.0) for rival in ("PMA", "mean", "RepSet", "ApproxRepSet")),
+    (GSWE, LOGISTIC, 0.0),
+    (GSWE, "mean", NOT_WORSE),
+    *((HEADS, rival, 0.0) for rival in ("PMA", "mean", GSWE)),
+    (HEADS, "mean", NOT_WORSE),
+)
+SIZE = ["references", "points"]
+#: At which the authors of RepSet and ApproxRepSet train them.
+AUTHORS_SIZE = (10, 20)
+#: Settings that make a series of their own, where they are not the default.
+VARIANTS = ("start", "slicer", "scale", "dropout", "weight_decay")
 Records = Mapping[str, list[Record]]
+
+
+def protocols(records: list[Record]) -> list[pd.DataFrame]:
+    """What was trained alike: three folds or more first, then the most epochs. Beside
+    each of them stands what has a training of its own: logistic regression, and RepSet
+    and ApproxRepSet as their authors train them."""
+    table = frame(of_part(records, "test"), Run)
+    if table.empty:
+        return []
+    table["beside"] = [_is_beside(run) for _, run in table.iterrows()]
+    table["series"] = [_series(run) for _, run in table.iterrows()]
+    # A cell that has fewer folds than others is under way.
+    settings = ["epochs", "learning_rate", "batch_size"]
+    keys = table[settings].where(~table["beside"], 0).agg(tuple, axis=1)
+    folds = table.groupby(["series", *SIZE, keys])["fold"].transform("nunique")
+    table = table[folds == folds.groupby(keys).transform("max")]
+    alike = table[~table["beside"]].groupby(settings)
+    groups = [runs for _, runs in alike] or [table[:0]]
+    groups.sort(key=lambda runs: (runs["fold"].nunique() < 3, -runs["epochs"].max()))
+    return [_sorted(pd.concat([g, table[table["beside"]]])) for g in groups]
+
+
+def _is_beside(run: pd.Series) -> bool:
+    is_authors = (
+        run["readout"] in OWN_ARCHITECTURES and tuple(run[SIZE]) == AUTHORS_SIZE
+    )
+    return is_authors or run["readout"] == logistic.NAME
+
+
+def _series(run: pd.Series) -> str:
+    """A row of a table and a line of a figure: a readout in one of its variants."""
+    if run["readout"] == logistic.NAME:
+        return LOGISTIC
+    words = [label(run["readout"])]
+    words += ["word counts"] if run["weighted"] else []
+    words += [f"{v} {run[v]}" for v in VARIANTS if run[v] != getattr(Run, v)]
+    return ", ".join(words + ["as its authors train it"] * run["beside"])
+
+
+def _sorted(table: pd.DataFrame) -> pd.DataFrame:
+    return by_readout(table.sort_values(["series", *SIZE]), [logistic.NAME])
+
+
+def _epochs(table: pd.DataFrame) -> int:
+    """Of what is trained alike."""
+    return table["epochs"].where(~table["beside"], 0).max()
+
+
+def _has_size(table: pd.DataFrame) -> pd.Series:
+    """Else it is a level in the figures, not a line."""
+    sized = [name for name in READOUTS if READOUTS[name].uses("points")]
+    return table["readout"].isin(sized)
+
+
+def _by_fold(table: pd.DataFrame, series: str) -> pd.DataFrame:
+    """Accuracies, a row per fold and a column per size; the mean over seeds."""
+    runs = table[table["series"] == series]
+    return runs.pivot_table(index="fold", columns=SIZE, values="accuracy")
+
+
+def chosen(table: pd.DataFrame, series: str) -> tuple[pd.Series, tuple | None]:
+    """The accuracy in each fold at the size that is best in the *other* folds, and the
+    size that is taken most often."""
+    wide = _by_fold(table, series)
+    if wide.empty:
+        return pd.Series(dtype=float), None
+    if wide.shape[1] == 1 or len(wide) == 1:
+        size = wide.mean().idxmax()
+        return wide[size], size
+    sizes = {fold: wide.drop(index=fold).mean().idxmax() for fold in wide.index}
+    values = {fold: wide.loc[fold, size] for fold, size in sizes.items()}
+    return pd.Series(values), pd.Series(sizes).mode()[0]
 
 
 def _main(found: Records) -> dict[str, pd.DataFrame]:
     """The first protocol of each data set."""
-    parts = {name: on_test_parts(found.get(name, [])) for name in DATASETS}
+    parts = {name: protocols(found[name]) for name in DATASETS if name in found}
     return {name: groups[0] for name, groups in parts.items() if groups}
 
 
 def message(found: Records) -> str:
-    """The best form of GSWE against its rivals, and the table behind it."""
+    """How often each claim holds, and the accuracies behind it."""
     main = _main(found)
     if not main:
         return ""
-    lines = []
-    for name, table in main.items():
-        ours = {s: chosen(table, s)[0] for s in (GSWE, ONE_HEAD, HEADS)}
-        ours = {series: values for series, values in ours.items() if len(values)}
-        if not ours:
-            continue
-        best = max(ours, key=lambda series: ours[series].mean())
-        text = f"- **{name}**: {best} has {100 * ours[best].mean():.1f} %"
-        for rival in ("PMA", "mean", LOGISTIC):
-            effect = difference(ours[best], chosen(table, rival)[0])
-            text += f"; {effect} to {rival}" if effect else ""
-        lines.append(f"{text}.")
+    counts = Counter((c.text, c.verdict) for c in claims(found) if c.effect)
+    lines = [
+        f"- {text}: holds on {counts[text, 'holds']} data sets, fails on "
+        f"{counts[text, 'fails']}, is open on {counts[text, 'open']}."
+        for text in dict.fromkeys(text for text, _ in counts)
+        if text.startswith("GSWE") and text.endswith(("PMA", "mean"))
+    ]
     extent = "; ".join(
-        f"{name}: {epochs(table)} epochs, {table['fold'].nunique()} folds"
+        f"{name}: {_epochs(table)} epochs, {table['fold'].nunique()} folds"
         for name, table in main.items()
     )
-    order = pd.concat(main.values()).sort_values(["place", "series"])["series"].unique()
+    order = _sorted(pd.concat(main.values()))["series"].unique()
     rows = {
         name: [_chosen_cell(table, series) for series in order]
         for name, table in main.items()
     }
     return "\n\n".join(
         [
-            "The form of GSWE with the highest accuracy in each data set, and its "
-            "differences in points, mean ± half-width of the 95 % t-interval (folds "
-            "better / equal / worse):",
             "\n".join(lines),
             f"Accuracy in % ({extent}), mean ± standard deviation over folds. The size "
             f"of a readout (references x elements) is chosen in each fold by what was "
@@ -76,11 +147,10 @@ def message(found: Records) -> str:
 
 def _chosen_cell(table: pd.DataFrame, series: str) -> str:
     values, size = chosen(table, series)
-    if values.empty:
+    if size is None:
         return ""
-    text = mean_and_deviation(values)
-    readout = table.loc[table["series"] == series, "readout"].iloc[0]
-    return text if is_level(readout) else f"{text} ({size[0]}x{size[1]})"
+    is_sized = _has_size(table)[table["series"] == series].any()
+    return mean_and_deviation(values) + (" ({}x{})".format(*size) if is_sized else "")
 
 
 def claims(found: Records) -> list[Claim]:
@@ -88,47 +158,43 @@ def claims(found: Records) -> list[Claim]:
     listed = []
     for name, table in _main(found).items():
 
-        def add(text, ours, theirs, margin=0.0, name=name):
-            listed.append(Claim(text, name, difference(ours, theirs), margin))
+        def at_shared_sizes(one: str, other: str, table: pd.DataFrame = table):
+            both = [_by_fold(table, series) for series in (one, other)]
+            shared = both[0].columns.intersection(both[1].columns)
+            return difference(*(w[shared].mean(axis=1, skipna=False) for w in both))
 
-        def at(series, table=table):
-            return chosen(table, series)[0]
-
-        text = "GSWE is not worse than PMA, mean of the sizes of both"
-        add(text, *at_shared_sizes(table, GSWE, "PMA"), NOT_WORSE)
-        for rival in ("PMA", "mean", "RepSet", "ApproxRepSet", LOGISTIC):
-            add(f"GSWE beats {rival}", at(GSWE), at(rival))
-        add("GSWE is not worse than mean", at(GSWE), at("mean"), NOT_WORSE)
-        for rival in ("PMA", "mean", GSWE):
-            add(f"{HEADS}, beats {rival}", at(HEADS), at(rival))
-        add(f"{HEADS}, is not worse than mean", at(HEADS), at("mean"), NOT_WORSE)
+        rival = "PMA, mean of the sizes of both"
+        effect = at_shared_sizes(GSWE, "PMA")
+        listed.append(comparison(GSWE, rival, name, effect, NOT_WORSE))
+        for ours, theirs, margin in COMPARED:
+            effect = difference(chosen(table, ours)[0], chosen(table, theirs)[0])
+            listed.append(comparison(ours, theirs, name, effect, margin))
         for series in (GSWE, "mean"):
-            counted = at_shared_sizes(table, f"{series}, word counts", series)
-            add(f"word counts help {series}", *counted)
+            effect = at_shared_sizes(f"{series}, word counts", series)
+            listed.append(Claim(f"word counts help {series}", name, effect))
     return listed
 
 
 def summary(records: list[Record]) -> str:
     """All cells, or the trials, for a terminal."""
-    parts = [_sizes(table) for table in on_test_parts(records)]
+    parts = [_sizes(table) for table in protocols(records)]
     return "\n\n".join(filter(None, [*parts, trials(records, Run)]))
 
 
 def part(name: str, records: list[Record], folder: Path) -> str:
     """A table for each protocol, the first with a figure, and the trials."""
     parts = []
-    for number, table in enumerate(on_test_parts(records)):
+    for number, table in enumerate(protocols(records)):
         if number == 0:
-            draw(table, name, folder / f"{name}.png")
+            draw(table, folder / f"{name}.png")
             text = "Accuracy over the elements of one reference, and over references"
             parts.append(f"![{text}]({name}.png)")
         folds = table.groupby(["series", *SIZE])["fold"].nunique()
         parts += [
-            f"Accuracy in % after {epochs(table)} epochs, mean ± standard deviation "
+            f"Accuracy in % after {_epochs(table)} epochs, mean ± standard deviation "
             f"over {spread(folds)} folds, by references x elements (PMA: heads x "
             f"seeds); parameters and processor seconds per epoch at the size "
-            f"chosen most often. {len(table)} runs, commit "
-            f"{commits(table.to_dict('records'))}.",
+            f"chosen most often. {origin(table)}.",
             _sizes(table),
         ]
     return "\n\n".join(filter(None, [*parts, trials(records, Run)]))
@@ -136,65 +202,45 @@ def part(name: str, records: list[Record], folder: Path) -> str:
 
 def _sizes(table: pd.DataFrame) -> str:
     """A row per series, a column per size."""
-    rows = []
-    for series in table["series"].unique():
-        own = table[table["series"] == series]
-        wide, (_, size) = by_fold(own), chosen(table, series)
-        runs = own[(own[SIZE] == list(size)).all(axis=1)]
-        row = {f"{r}x{p}": mean_and_deviation(wide[r, p].dropna()) for r, p in wide}
-        if is_level(own["readout"].iloc[0]):
-            row = {"any": row["1x1"]}
-        seconds = runs.get("epoch_seconds", pd.Series(dtype=float)).median()
-        row["parameters"] = f"{runs['parameters'].iloc[0]:,.0f}"
-        row["seconds"] = f"{seconds:.2f}" if seconds == seconds else ""
-        rows.append({"readout": series, **row})
-    found = pd.DataFrame(rows)
-    sizes = [c for c in found if "x" in c and c[0].isdigit()]
-    sizes.sort(key=lambda c: tuple(map(int, c.split("x"))))
-    columns = ["readout", "any", *sizes, "parameters", "seconds"]
-    return markdown(found[[c for c in columns if c in found]])
+    text = table["references"].astype(str) + "x" + table["points"].astype(str)
+    table = table.assign(size=text.where(_has_size(table), "any"))
+    keys = ["series", *SIZE, "size", "fold"]
+    by_fold = table.groupby(keys, sort=False)["accuracy"].mean().reset_index()
+    order = by_fold.sort_values(SIZE, kind="stable")["size"].unique()
+    order = sorted(order, key=lambda size: size != "any")
+    shown = cells(by_fold, "series", "size", "accuracy")[order]
+    for series in shown.index:
+        size = list(chosen(table, series)[1])
+        runs = table[(table["series"] == series) & (table[SIZE] == size).all(axis=1)]
+        shown.loc[series, "parameters"] = f"{runs['parameters'].iloc[0]:,.0f}"
+        if "epoch_seconds" in runs and runs["epoch_seconds"].notna().any():
+            seconds = runs["epoch_seconds"].median()
+            shown.loc[series, "seconds"] = f"{seconds:.2f}"
+    return markdown(shown, "readout")
 
 
-def draw(table: pd.DataFrame, name: str, path: Path) -> None:
+def draw(table: pd.DataFrame, path: Path) -> None:
     """The paper's two figures for one data set, side by side."""
-    from matplotlib.figure import Figure
+    from benchmarks.engine.figures import lines
 
-    one = table[table["references"] == 1]
     fixed = table.loc[table["references"] > 1, "points"].unique()
-    several = table[table["points"].isin(fixed)]
-    panels = [(one, "points", "elements of one reference (seeds)")]
-    if several["references"].nunique() > 1:
-        text = f"references of {fixed[0]} elements (heads, sets)"
-        panels.append((several, "references", text))
-    figure = Figure(figsize=(5 * len(panels), 3.8), layout="constrained")
-    axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
-    handles = {}
-    for panel, (runs, axis, title) in zip(axes, panels, strict=True):
-        for series in table["series"].unique():
-            own = table[table["series"] == series]
-            readout = own["readout"].iloc[0]
-            style = {
-                "label": series,
-                "color": READOUTS[readout].colour if readout in READOUTS else "0.8",
-                "linestyle": "-" if series.count(",") < 2 else "--",
-            }
-            if is_level(readout):
-                level = 100 * own["accuracy"].mean()
-                handles[series] = panel.axhline(level, **style)
-                continue
-            found = runs[runs["series"] == series].groupby(axis)["accuracy"]
-            values = 100 * found.agg(["mean", "std"]).fillna(0)
-            if len(values):
-                style |= {"marker": "o", "markersize": 4, "capsize": 2}
-                handles[series] = panel.errorbar(
-                    values.index, values["mean"], values["std"], **style
-                )
-        ticks = sorted(runs[axis].unique())
-        panel.set_xscale("log", base=2)
-        panel.set_xticks(ticks, list(map(str, ticks)))
-        panel.set(xlabel=title, title=name)
-        panel.grid(alpha=0.3)
-    axes[0].set_ylabel("accuracy in %")
-    options = {"loc": "outside right upper", "fontsize": "small"}
-    figure.legend(handles.values(), handles.keys(), **options)
-    save(figure, path)
+    panels = {"points": ("one reference, by its elements", table["references"] == 1)}
+    if len(fixed):
+        text = f"{fixed[0]} elements, by references"
+        panels["references"] = (text, table["points"].isin(fixed))
+    parts = []
+    for axis, (title, is_shown) in panels.items():
+        is_level = ~_has_size(table)
+        runs = table[is_shown | is_level].assign(panel=title)
+        runs["x"] = runs[axis].mask(is_level)
+        parts.append(runs.assign(value=100 * runs["accuracy"]))
+    colours = {
+        series: READOUTS[readout].colour if readout in READOUTS else "0.8"
+        for series, readout in zip(table["series"], table["readout"], strict=True)
+    }
+    lines(
+        pd.concat(parts),
+        colours,
+        path,
+        ("elements (seeds), references (heads, hidden sets)", "accuracy in %"),
+    )

@@ -1,6 +1,5 @@
 """Learning with labels (paper, section 5.2 and appendix A.2)."""
 
-import time
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -12,9 +11,9 @@ from torch import Tensor
 from torch_geometric.data import Batch
 
 from benchmarks.engine.arguments import Registry
-from benchmarks.engine.config import RunSettings, added, check_choices, check_positive
+from benchmarks.engine.config import PARTS, RunSettings, setting
 from benchmarks.engine.grid import Context, Outcome
-from benchmarks.engine.training import num_parameters, step
+from benchmarks.engine.training import epoch, num_parameters, significant
 from benchmarks.experiments.documents import logistic
 from benchmarks.experiments.documents.model import (
     HIDDEN,
@@ -29,9 +28,6 @@ from gswe_pyg.loader import BucketBatchSampler
 from gswe_pyg.models import StackedSAB
 
 NUM_FOLDS = 5
-
-#: References x elements at which the authors of RepSet and ApproxRepSet train them.
-AUTHORS_SIZE = (10, 20)
 
 #: Batches whose sets are sorted by size together. More would save little padding, as
 #: the backbone groups sets by size once more, and would mix the sets less.
@@ -60,33 +56,24 @@ BACKBONES: Registry = Registry(
 @dataclass(frozen=True)
 class Run(RunSettings):
     fold: int = 0  # of the cross-validation
-    dataset: str = "twitter"
-    backbone: str = "sab_128_128_16"  # RepSet and ApproxRepSet go without
-    readout: str = "gswe_linear"
-    points: int = 16  # elements of a reference or hidden set, seeds of PMA
-    references: int = 1  # reference or hidden sets, heads of PMA
+    dataset: str = setting("twitter", DATASETS)
+    backbone: str = setting("sab_128_128_16", BACKBONES)  # RepSet goes without
+    readout: str = setting("gswe_linear", (*READOUTS, logistic.NAME))
+    points: int = setting(16, least=1)  # of a reference or hidden set, seeds of PMA
+    references: int = setting(1, least=1)  # or hidden sets, heads of PMA
     weighted: bool = False  # by word counts: GSWE and mean can be
     start: float = 0.1  # deviation of GSWE's first reference
-    slicer: str = "identity"  # of GSWE, behind the backbone
-    scale: str = "none"  # of the embedding into the classifier
-    epochs: int = 50
-    batch_size: int = 64
+    slicer: str = setting("identity", SLICERS)  # of GSWE, behind the backbone
+    scale: str = setting("none", SCALES)  # of the embedding into the classifier
+    epochs: int = setting(50, least=1)
+    batch_size: int = setting(64, least=1)
     learning_rate: float = 1e-3
-    evaluate: str = "test"  # or on validation sets, which are cut from training sets
-    dropout: float = added(0.0)  # of the embedding
-    weight_decay: float = added(0.0)
+    evaluate: str = setting("test", PARTS)
+    dropout: float = setting(0.0, added=True)  # of the embedding
+    weight_decay: float = setting(0.0, added=True)
 
     def __post_init__(self) -> None:
-        DATASETS[self.dataset]
-        BACKBONES[self.backbone]
-        check_choices(
-            self,
-            readout=(*READOUTS, logistic.NAME),
-            slicer=SLICERS,
-            scale=SCALES,
-            evaluate=("test", "validation"),
-        )
-        check_positive(self, "points", "references", "epochs", "batch_size")
+        super().__post_init__()
         if self.readout != logistic.NAME:
             check_points(self.readout, self.points)
         if not 0 <= self.fold < NUM_FOLDS:
@@ -97,21 +84,15 @@ class Run(RunSettings):
         return (self.seed, self.fold)
 
     def canonical(self) -> "Run":
-        if self.readout == logistic.NAME:
-            readout = READOUTS["mean"]
-        else:
-            readout = READOUTS[self.readout]
-        run = self if readout.has_points else replace(self, points=1)
-        run = run if readout.has_references else replace(run, references=1)
-        if not readout.has_slicer:
-            run = replace(run, start=Run.start, slicer=Run.slicer)
-        if not (readout.has_slicer or readout.has_extremes or self.readout == "mean"):
+        is_logistic = self.readout == logistic.NAME
+        readout = READOUTS["mean" if is_logistic else self.readout]
+        run = readout.canonical(self)
+        if not readout.uses("slicer"):
+            run = replace(run, start=Run.start)
+        takes_weights = readout.uses("slicer") or readout.uses("extremes")
+        if not takes_weights and self.readout != "mean":
             run = replace(run, weighted=False)
         return run
-
-
-#: Settings that make a series of their own in tables, where they are not the default.
-VARIANTS = ("start", "slicer", "scale", "dropout", "weight_decay")
 
 
 def execute(run: Run, context: Context) -> Outcome:
@@ -129,24 +110,24 @@ def execute(run: Run, context: Context) -> Outcome:
 
     # Batches depend on the seed and the fold alone: all readouts see the same.
     sampler = BucketBatchSampler(train, run.batch_size, POOL_SIZE, run.seed)
-    seconds = []
+    curve, seconds = [], []
     for _ in range(run.epochs):
-        begin = time.process_time()  # other work on the machine left out
-        losses = [
-            step(optimizer, F.cross_entropy(classify(run, model, batch), batch.y))
-            for chosen in sampler
-            for batch in [train.get_batch(chosen).to(context.device)]
-        ]
-        seconds.append(time.process_time() - begin)
+        batches = (train.get_batch(chosen).to(context.device) for chosen in sampler)
+        losses, time = epoch(
+            optimizer, (F.cross_entropy(classify(run, model, b), b.y) for b in batches)
+        )
+        curve.append(significant(losses.mean().item()))
+        seconds.append(time)
 
     model.eval()
     return Outcome(
         metrics={
             "accuracy": round(accuracy(run, model, held_out, context.device), 6),
-            "train_loss": float(f"{torch.stack(losses).mean().item():.6g}"),
+            "train_loss": curve[-1],
             "epoch_seconds": round(median(seconds), 4),
         },
         parameters=num_parameters(model),
+        curves={"train_loss": curve},
     )
 
 
@@ -171,7 +152,7 @@ def build(run: Run, in_channels: int, num_classes: int) -> SetClassifier:
     shape = Shape(channels, run.points, run.references, slicer=run.slicer)
     is_counted = run.readout == "mean" and run.weighted
     readout = WeightedMean() if is_counted else entry.build(shape)
-    if entry.has_slicer:
+    if entry.uses("slicer"):
         entry.move_to_start(readout, run.start)
     options = {"scale": run.scale, "dropout": run.dropout}
     return SetClassifier(backbone, readout, channels, hidden, num_classes, **options)

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch_geometric.utils import degree
+from torch_geometric.utils import cumsum, degree
 
 from benchmarks.engine.arguments import Registry
 from benchmarks.experiments.set_table import GraphTable, SetTable
@@ -129,10 +129,7 @@ def _public_split(root: Path, name: str, fold: int) -> tuple[Tensor, Tensor, Ten
             f"'train', 'validation' and 'test'"
         )
     parts = json.loads(path.read_text())[fold]
-    train, valid, test = (
-        torch.tensor(parts[part]) for part in ("train", "validation", "test")
-    )
-    return train, valid, test
+    return tuple(torch.tensor(parts[p]) for p in ("train", "validation", "test"))
 
 
 @lru_cache(maxsize=1)
@@ -165,12 +162,12 @@ def _ogb_graphs(root: Path, name: str) -> tuple[GraphTable, dict[str, Tensor]]:
 
 @lru_cache(maxsize=1)
 def _modelnet10_graphs(root: Path, elements: int | None) -> tuple[SetTable, int]:
-    parts = []
-    for is_train in (True, False):
-        dataset = ModelNet10Points(root / "ModelNet10", train=is_train)
-        parts.append(dataset.get_batch(torch.arange(len(dataset))))
-    sizes = torch.cat([part.ptr.diff() for part in parts])
-    pos = torch.cat([part.pos for part in parts])
+    train, test = (
+        SetTable.from_dataset(ModelNet10Points(root / "ModelNet10", train=is_train))
+        for is_train in (True, False)
+    )
+    x, y = torch.cat([train.x, test.x]), torch.cat([train.y, test.y])
+    sizes = torch.cat([train.ptr.diff(), test.ptr.diff()])
     if elements is not None:
         if not 0 < elements <= int(sizes.min()):
             raise ValueError(
@@ -178,7 +175,5 @@ def _modelnet10_graphs(root: Path, elements: int | None) -> tuple[SetTable, int]
             )
         # Points of an object come in random order: the first ones are a sample.
         rank = torch.cat([torch.arange(size) for size in sizes.tolist()])
-        pos, sizes = pos[rank < elements], torch.full_like(sizes, elements)
-    ptr = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
-    y = torch.cat([part.y for part in parts])
-    return SetTable(pos, ptr, y), len(parts[0].y)
+        x, sizes = x[rank < elements], torch.full_like(sizes, elements)
+    return SetTable(x, cumsum(sizes), y), len(train)

@@ -6,33 +6,27 @@ from statistics import geometric_mean, median
 
 import pandas as pd
 
-from benchmarks.engine.pages import Claim, commits
-from benchmarks.engine.records import Record
-from benchmarks.engine.statistics import critical_difference, difference
+from benchmarks.engine.pages import Claim, origin
+from benchmarks.engine.records import Record, frame
+from benchmarks.engine.statistics import Difference, difference, holm
 from benchmarks.engine.tables import markdown
 from benchmarks.experiments.graphs.cells import (
-    average_ranks,
     comparable,
-    goodness,
-    of_tests,
     score,
     sign,
     title,
+    unit,
     wide,
 )
-from benchmarks.experiments.graphs.effects import (
-    BEST_PLAIN,
-    BEST_RIVAL,
-    counts,
-    draw,
-    effects,
-    effects_table,
-    overlap,
-)
-from benchmarks.experiments.graphs.trials import trials
-from benchmarks.readouts import label
+from benchmarks.experiments.graphs.data import FOLDS, TU
+from benchmarks.experiments.graphs.run import Run
+from benchmarks.experiments.trials import of_part, trials
+from benchmarks.readouts import READOUTS, label
 
-ALT = "Less error than with mean and max pooling"
+LEVEL = 0.05
+HEADS = ("gswe_heads4", "gswe_heads1")
+PLAIN = ("mean", "sum", "max")
+BEST_PLAIN, BEST_RIVAL = "best of mean, sum, max", "best rival"
 LEGEND = (
     "Differences to rivals, paired by fold or seed, in points (RMSE in its units); more"
     " is better throughout. Intervals of 95 %, for folds corrected for the training "
@@ -53,187 +47,192 @@ ANCHORS = {
 
 
 def summary(records: list[Record]) -> str:
-    """Scores and ranks, or the trials, for a terminal."""
-    if not of_tests(records):
-        return trials(records)
-    table = comparable(of_tests(records))
-    return NOTHING if table.empty else _scores(table)
+    """Scores, or the trials, for a terminal."""
+    tables = [comparable(records, with_size) for with_size in (True, False)]
+    parts = [_scores(table) for table in tables if len(table)]
+    return "\n\n".join(parts) or _trials(records) or NOTHING
+
+
+def part(config: str, records: list[Record], folder: Path) -> str:
+    if records and not of_part(records, "test"):
+        return _trials(records)
+    sized, plain = _sized(records), comparable(records, with_size=False)
+    if len(sized):
+        texts = [_scores(sized), *_anchors(sized), _protocols(sized)]
+        if len(plain):
+            texts += ["The same without the size, for all:", _scores(plain)]
+        if heads := _effects(sized):
+            draw(heads, folder / f"{config}.png")
+    else:
+        texts = [_scores(plain), _protocols(plain)] if len(plain) else [NOTHING]
+    return "\n\n".join([f"{origin(frame(of_part(records, 'test'), Run))}.", *texts])
+
+
+def _trials(records: list[Record]) -> str:
+    def valid(runs: pd.DataFrame) -> str:
+        return score(runs["dataset"].iloc[0], runs["valid"])
+
+    return trials(records, Run, valid, "Accuracy or ROC-AUC in %, or RMSE,")
+
+
+def _sized(records: list[Record]) -> pd.DataFrame:
+    """With the size for all, where there are enough seeds for an interval."""
+    table = comparable(records, with_size=True)
+    return table[table.groupby("dataset")["seed"].transform("nunique") > 2]
 
 
 def message(found: Mapping[str, list[Record]]) -> str:
     """What the comparison says, in a sentence, and its differences."""
     table = _sized(found.get("readouts", []))
-    heads = _heads(table)
+    heads = _effects(table)
     if not heads:
         return ""
     ratios = _epoch_ratios(table)
     texts = [
-        f"{label(readout)} {_verdict(effect)} An epoch takes {ratios[readout]} the "
-        f"time of one with mean pooling."
+        f"**{label(readout)}{_verdict(effect)} An epoch takes {ratios[readout]} the "
+        f"time of one with mean pooling.**"
         for readout, effect in heads.items()
     ]
     folds = table.groupby("dataset", sort=False)["seed"].nunique()
-    texts = [
-        f"**{texts[0]}**",
-        *texts[1:],
+    texts += [
         f"Folds or seeds: {', '.join(f'{d} {n}' for d, n in folds.items())}.",
-        f"![{ALT}](readouts.png)",
+        "![Less error than with mean and max pooling](readouts.png)",
         LEGEND,
     ]
     for readout, effect in heads.items():
-        texts += [f"{label(readout)}:", effects_table(effect)]
+        texts += [f"{label(readout)}:", _effects_table(effect)]
     return "\n\n".join(texts)
 
 
-def _sized(records: list[Record]) -> pd.DataFrame:
-    """With the size for all, where there are enough seeds for an interval."""
-    table = comparable(of_tests(records, with_size=True))
-    if table.empty:
-        return table
-    return table[table.groupby("dataset")["seed"].transform("nunique") > 2]
-
-
-def _heads(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """How four heads and one differ from their rivals."""
-    names = set() if table.empty else set(table["readout"])
-    heads = ("gswe_heads4", "gswe_heads1")
-    if not {"mean", "sum", "max", *heads} <= names:
+def _effects(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """How heads differ from their rivals: a row per data set and rival; positive is
+    better, ``p`` is Holm's over the data sets."""
+    rows = []
+    for dataset, runs in table.groupby("dataset", sort=False):
+        scores = sign(dataset) * runs.pivot(
+            index="seed", columns="readout", values="test"
+        )
+        if not {*PLAIN, *HEADS} <= set(scores):
+            continue
+        valid = runs.groupby("readout")["good"].mean()
+        is_head = valid.index.str.startswith("gswe_heads")
+        rivals = {
+            "mean": "mean",
+            "max": "max",
+            BEST_PLAIN: valid[valid.index.isin(PLAIN)].idxmax(),
+            BEST_RIVAL: valid[~is_head].idxmax(),
+        }
+        # Folds are to speak of other graphs. Seeds of a fixed split share their
+        # training part as a matter of course: what they say is about this split.
+        overlap = 1 / (FOLDS - 1) if dataset in TU else 0.0
+        for readout in HEADS:
+            for which, rival in rivals.items():
+                error = abs((sign(dataset) > 0) - scores[rival].mean())
+                found = difference(scores[readout], scores[rival], 1, overlap)
+                rows.append((readout, which, dataset, rival, error, *found))
+    if not rows:
         return {}
-    found = {readout: effects(table, readout) for readout in heads}
-    return {readout: effect for readout, effect in found.items() if len(effect)}
+    columns = ["readout", "which", "dataset", "rival", "error", *Difference._fields]
+    found = pd.DataFrame(rows, columns=columns)
+    found["p"] = found.groupby(["readout", "which"])["p"].transform(holm)
+    return dict(list(found.groupby("readout", sort=False)))
 
 
 def _verdict(found: pd.DataFrame) -> str:
-    texts, number, wins = [], found["dataset"].nunique(), 0
+    def listed(names: pd.Series) -> str:
+        return f"{len(names)} ({', '.join(names)})" if len(names) else "0"
+
+    texts, number = [], found["dataset"].nunique()
     for which in ("mean", BEST_PLAIN, BEST_RIVAL):
-        ahead, behind = counts(found, which)
-        wins += len(ahead)
-        texts.append(
-            f"ahead of {which} on {len(ahead)} of {number} data sets"
-            f"{_listed(ahead)}, behind on {len(behind)}{_listed(behind)}"
+        clear = found[(found["which"] == which) & (found["p"] < LEVEL)]
+        ahead = listed(clear.loc[clear["mean"] > 0, "dataset"])
+        behind = listed(clear.loc[clear["mean"] < 0, "dataset"])
+        texts.append(f"ahead of {which} on {ahead} and behind on {behind}")
+    return f", over {number} data sets, is significantly {'; '.join(texts)}."
+
+
+def _effects_table(found: pd.DataFrame) -> str:
+    cells = {}
+    for row in found.itertuples():
+        scale, digits = (1, 3) if unit(row.dataset)[0] == 1 else (100, 1)
+        text = f"{scale * row.mean:+.{digits}f} ± {scale * row.half:.{digits}f}"
+        if row.which not in PLAIN:
+            text += f" ({label(row.rival)})"
+        cells[row.dataset, f"against {row.which}"] = (
+            f"**{text}**" if row.p < LEVEL else text
         )
-    start = "is" if wins else "does not win: it is"
-    return f"{start} significantly {'; '.join(texts)}."
+    return markdown(pd.Series(cells).unstack(sort=False), "data set")
 
 
-def _listed(names: list[str]) -> str:
-    return f" ({', '.join(names)})" if names else ""
+def draw(heads: Mapping[str, pd.DataFrame], path: Path) -> None:
+    """Less error than mean and max have, in per cent, so that all units are one."""
+    from benchmarks.engine.figures import intervals
 
-
-def part(config: str, records: list[Record], folder: Path) -> str:
-    if records and not of_tests(records):
-        return trials(records)
-    records = of_tests(records)
-    is_sized = bool(of_tests(records, with_size=True))
-    table = _sized(records) if is_sized else comparable(records)
-    origin = f"{len(records)} runs, commit {commits(records)}."
-    if table.empty:
-        return f"{origin}\n\n{NOTHING}"
-    if heads := _heads(table) if is_sized else {}:
-        draw(heads, folder / f"{config}.png")
-    texts = [origin, _scores(table)]
-    texts += _anchors(table) if is_sized else _power(table)
-    texts.append(_protocols(table))
-    plain = comparable(of_tests(records, with_size=False))
-    if is_sized and not plain.empty:
-        texts += ["The same without the size, for all:", _scores(plain)]
-    return "\n\n".join(texts)
-
-
-def _ranks(table: pd.DataFrame, metric: str = "test") -> pd.Series:
-    """The average rank of each readout that all data sets have: 1 for the best."""
-    number = table["dataset"].nunique()
-    counts = table.groupby("readout")["dataset"].nunique()
-    scores = wide(table, metric, goodness)
-    return average_ranks(scores[[c for c in scores if counts[c] == number]])
-
-
-def _by_readout(table: pd.DataFrame) -> str:
-    return markdown(table.rename(index=label).rename_axis("readout").reset_index())
+    found = pd.concat(heads.values())
+    found = found[found["which"].isin(PLAIN)]
+    table = pd.DataFrame(
+        {
+            "panel": "against " + found["which"] + " pooling",
+            "name": found["dataset"],
+            "series": found["readout"].map(label),
+            "mean": 100 * found["mean"] / found["error"],
+            "half": 100 * found["half"] / found["error"],
+            "is_clear": found["p"] < LEVEL,
+        }
+    )
+    colours = {READOUTS[name].label: READOUTS[name].colour for name in HEADS}
+    intervals(table, colours, path, "less error, % (right is better)")
 
 
 def _epoch_ratios(table: pd.DataFrame) -> pd.Series:
     """The time of an epoch in multiples of that with mean pooling."""
     seconds = wide(table, "epoch_seconds", lambda _, values: median(values))
-    ratios = seconds.div(seconds["mean"], axis=0)
+    ratios = seconds.div(seconds["mean"], axis=0).dropna(axis=1, how="all")
     return ratios.agg(lambda column: f"{geometric_mean(column.dropna()):.2f}x")
 
 
 def _scores(table: pd.DataFrame) -> str:
-    """Scores, ranks, parameters and the time of an epoch, a row per readout."""
-    texts, values = wide(table, "test", score), wide(table, "test", goodness)
-    is_best = values.eq(values.max(axis=1), axis=0)
+    """Scores, parameters and the time of an epoch, a row per readout."""
+    texts = wide(table, "test", score)
+    # As they are printed, so that what looks equal is.
+    means = wide(table, "test", lambda d, v: sign(d) * float(score(d, v).split()[0]))
+    is_best = means.eq(means.max(axis=1), axis=0)
     shown = texts.where(~is_best, "**" + texts + "**").rename(title).T
-    ranks, number = _ranks(table), table["dataset"].nunique()
-    shown["average rank"] = ranks.map("{:.2f}".format)
-    shown["on validation parts"] = _ranks(table, "valid").map("{:.2f}".format)
     parameters = wide(table, "parameters", lambda _, v: v.iloc[0]).median()
     shown["parameters"] = parameters.map("{:,.0f}".format)
-    if "mean" in ranks:
+    if "mean" in shown.index:
         shown["epoch"] = _epoch_ratios(table)
-    shown = shown.loc[ranks.reindex(shown.index).sort_values(kind="stable").index]
-    least = critical_difference(len(ranks), number)
     return (
         f"Test scores, mean ± standard deviation over folds or seeds, the best of a "
-        f"data set in bold; average rank over {number} data sets of the readouts that "
-        f"all of them have (less than {least:.2f} apart they do not differ at the 5 % "
-        f"level, Nemenyi's test); parameters (median); processor seconds of a training "
-        f"epoch relative to mean pooling (geometric mean):\n\n{_by_readout(shown)}"
+        f"data set in bold; parameters (median); processor seconds of a training epoch "
+        f"relative to mean pooling (geometric mean):\n\n"
+        f"{markdown(shown.rename(index=label), 'readout')}"
     )
 
 
 def _anchors(table: pd.DataFrame) -> list[str]:
-    rows = []
-    for dataset, scores in wide(table, "test", score).iterrows():
-        if dataset in ANCHORS:
-            anchor = score(dataset, [ANCHORS[dataset]])
-            rows.append((title(dataset), anchor, scores["mean"], scores["sum"]))
-    columns = ["data set", "published GIN", "our mean", "our sum"]
-    return [
-        "What is published for the same kind of network, and ours:",
-        markdown(pd.DataFrame(rows, columns=columns)),
-    ]
-
-
-def _power(table: pd.DataFrame) -> list[str]:
-    """Which difference to mean pooling each data set could have shown."""
-    rows, ranks = [], _ranks(table, "valid")
-    ours = ranks[ranks.index.str.startswith("gswe")]
-    if ours.empty or "mean" not in ranks:
-        return []
-    for dataset in wide(table, "test", score).index:
-        runs = table[table["dataset"] == dataset]
-        scores = 100 * runs.pivot(index="seed", columns="readout", values="test")
-        if len(scores) > 2:
-            pair = scores[ours.idxmin()], scores["mean"]
-            least = difference(*pair, 1, overlap(dataset)).detectable()
-            means = sign(dataset) * scores.mean()
-            most = means.max() - means["mean"]
-            rows.append((dataset, len(scores), f"{most:.1f}", f"{least:.1f}"))
-    columns = ["data set", "folds or seeds", "best readout ahead of mean", "detectable"]
-    return [
-        "By how much the best readout was ahead of mean pooling, and the difference "
-        "that such a comparison would find four times out of five at the 5 % level, "
-        "from how much differences vary between folds, in points (RMSE in hundredths). "
-        "MUTAG and IMDB would need many more graphs than there are.",
-        markdown(pd.DataFrame(rows, columns=columns).astype(str)),
-    ]
+    ours = wide(table, "test", score)
+    ours = ours.loc[ours.index.isin(list(ANCHORS)), ["mean", "sum"]].add_prefix("our ")
+    published = [score(dataset, [ANCHORS[dataset]]) for dataset in ours.index]
+    ours.insert(0, "published GIN", published)
+    text = "What is published for the same kind of network, and ours:"
+    return [text, markdown(ours.rename(index=title), "data set")]
 
 
 def _protocols(table: pd.DataFrame) -> str:
     keys = ["epochs", "batch_size", "hidden", "layers", "elements"]
-    groups = table.groupby("dataset")
-    shown = groups.first().loc[wide(table, "test", score).index, keys]
+    groups = table.groupby("dataset", sort=False)
+    shown = groups[keys].first()
     shown = shown.map(lambda value: "" if pd.isna(value) else f"{value:g}")
     shown.insert(0, "folds or seeds", groups["seed"].nunique().astype(str))
     seconds = wide(table, "epoch_seconds", lambda _, s: f"{median(s):.2g}")
     if "mean" in seconds:
         shown["seconds of an epoch with mean"] = seconds["mean"]
     shown.columns = [column.replace("_", " ") for column in shown.columns]
-    cells = wide(table, "cell", lambda _, values: values.iloc[0])
-    text = f"What was run:\n\n{markdown(shown.rename_axis('data set').reset_index())}"
+    text = f"What was run:\n\n{markdown(shown, 'data set')}"
+    cells = wide(table, "cell", lambda _, values: values.iloc[0]).rename(columns=label)
     if cells.stack().any():
-        text += f"\n\nWhat validation chose:\n\n{_by_readout(cells.T)}"
+        text += f"\n\nWhat validation chose:\n\n{markdown(cells.T, 'readout')}"
     return text
 
 

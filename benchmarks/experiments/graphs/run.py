@@ -1,25 +1,18 @@
 """Readouts of graph networks against each other, with labels."""
 
-import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import median
 
 import torch
 from torch import Tensor
 from torch_geometric.nn import GIN, MLP
-from torch_geometric.nn.aggr import Aggregation
 
-from benchmarks.engine.config import (
-    RunSettings,
-    added,
-    check_choices,
-    check_positive,
-)
+from benchmarks.engine.config import PARTS, RunSettings, setting
 from benchmarks.engine.grid import Context, Outcome
-from benchmarks.engine.training import Best, num_parameters, step
+from benchmarks.engine.training import Best, epoch, num_parameters, significant
 from benchmarks.experiments.graphs.data import DATASETS, METRICS, GraphTask
 from benchmarks.experiments.set_table import GraphTable, SetTable
-from benchmarks.readouts import READOUTS, SLICERS, Shape, check_points
+from benchmarks.readouts import READOUTS, SLICERS, Shape, WithSize, check_points
 from gswe_pyg.models import GINE, CategoryEncoder, GNNWithReadout
 
 
@@ -27,39 +20,29 @@ from gswe_pyg.models import GINE, CategoryEncoder, GNNWithReadout
 class Run(RunSettings):
     """The seed is that of the model and the batches, and also the fold of TU sets."""
 
-    dataset: str = "MUTAG"
-    readout: str = "gswe_linear"
-    points: int = 8  # elements of the reference, nodes kept by sorting, quantiles
-    slicer: str = "identity"  # of GSWE, behind the network
-    hidden: int = 32
-    layers: int = 3
-    epochs: int = 100
-    batch_size: int = 32
+    dataset: str = setting("MUTAG", DATASETS)
+    readout: str = setting("gswe_linear", READOUTS)
+    points: int = setting(8, least=1)  # of the reference, nodes kept, quantiles
+    slicer: str = setting("identity", SLICERS)  # of GSWE, behind the network
+    hidden: int = setting(32, least=1)
+    layers: int = setting(3, least=1)
+    epochs: int = setting(100, least=1)
+    batch_size: int = setting(32, least=1)
     learning_rate: float = 0.005
     dropout: float = 0.0
     elements: int | None = None  # of the 1,024 points of ModelNet10's objects
-    train_graphs: int | None = None  # all
-    evaluate: str = "test"  # or "validation", for choices that must not see the test
-    attributes: bool = added(False)  # continuous ones of nodes, standardised
-    schedule: str = added("constant")  # or "cosine", of the learning rate
-    splits: str = added("stratified")  # or "public", of TU sets
-    with_size: bool = added(False)  # the log size is appended, to any readout
-    extremes: bool = added(True)  # of heads
-    log_degrees: bool = added(False)  # as features of TU sets without labels of nodes
+    train_graphs: None = None  # never set; in the names of all runs on file
+    evaluate: str = setting("test", PARTS)
+    attributes: bool = setting(False, added=True)  # of nodes: continuous, standardised
+    schedule: str = setting("constant", ("constant", "cosine"), added=True)
+    splits: str = setting("stratified", ("stratified", "public"), added=True)  # of TU
+    with_size: bool = setting(False, added=True)  # log size appended to any readout
+    extremes: bool = setting(True, added=True)  # of heads
+    log_degrees: bool = setting(False, added=True)  # for TU sets without node labels
 
     def __post_init__(self) -> None:
-        DATASETS[self.dataset]
+        super().__post_init__()
         check_points(self.readout, self.points)
-        check_positive(self, "points", "hidden", "layers", "epochs", "batch_size")
-        check_choices(
-            self,
-            slicer=SLICERS,
-            evaluate=("test", "validation"),
-            schedule=("constant", "cosine"),
-            splits=("stratified", "public"),
-        )
-        if self.train_graphs is not None and self.train_graphs < self.batch_size:
-            raise ValueError("train_graphs must be at least batch_size")
         if self.hidden % 4 != 0:
             raise ValueError(
                 "hidden must be a multiple of 4, for the attention's heads"
@@ -68,11 +51,7 @@ class Run(RunSettings):
             raise ValueError("dropout must be at least 0 and less than 1")
 
     def canonical(self) -> "Run":
-        readout = READOUTS[self.readout]
-        run = self if readout.has_points else replace(self, points=1)
-        if not readout.has_extremes:
-            run = replace(run, extremes=True)
-        return run if readout.has_slicer else replace(run, slicer=Run.slicer)
+        return READOUTS[self.readout].canonical(self)
 
 
 class PointwiseMLP(MLP):
@@ -86,10 +65,10 @@ class PointwiseMLP(MLP):
 
 def execute(run: Run, context: Context) -> Outcome:
     """Trains, keeps the epoch that is best on the validation part, and tests that."""
-    task = DATASETS[run.dataset](context.data, run)
+    task, device = DATASETS[run.dataset](context.data, run), context.device
 
     torch.manual_seed(run.seed)
-    model = build(run, task).to(context.device)
+    model = build(run, task).to(device)
     optimizer = torch.optim.Adam(model.parameters(), run.learning_rate, fused=True)
     last_factor = 0.0 if run.schedule == "cosine" else 1.0
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(
@@ -98,41 +77,37 @@ def execute(run: Run, context: Context) -> Outcome:
 
     # With the same seed, all readouts see the same batches.
     generator = torch.Generator().manual_seed(run.seed)
-    train = task.train
-    if run.train_graphs is not None:
-        train = train[torch.randperm(len(train), generator=generator)]
-        train = train[: run.train_graphs]
     sign = -1 if METRICS[run.dataset] == "rmse" else 1
     best, seconds = Best(model), []
     curves: dict[str, list[float]] = {"valid": [], "train_loss": []}
-    for epoch in range(run.epochs):
-        start = time.process_time()
+    for number in range(run.epochs):
         model.train()
-        order = train[torch.randperm(len(train), generator=generator)]
-        losses = [
-            step(optimizer, _loss(task, model, batch, context.device))
-            for batch in task.graphs.batches(order, run.batch_size)
-        ]
-        seconds.append(time.process_time() - start)
+        shuffled = torch.randperm(len(task.train), generator=generator)
+        batches = task.graphs.batches(task.train[shuffled], run.batch_size)
+        losses, time = epoch(
+            optimizer,
+            (task.loss(predict(model, b, device), b.y.to(device)) for b in batches),
+        )
+        seconds.append(time)
         schedule.step()
-        score, loss = evaluate(task, model, task.valid, run.batch_size, context.device)
+        score, loss = evaluate(task, model, task.valid, run.batch_size, device)
         curves["valid"].append(round(score, 4))
-        curves["train_loss"].append(float(f"{torch.stack(losses).mean().item():.4g}"))
+        curves["train_loss"].append(significant(losses.mean().item(), 4))
         # Few graphs tie often: then, those that are surer.
-        best.offer((sign * score, -loss), epoch)
+        best.offer((sign * score, -loss), number)
 
     tested = {}
     if run.evaluate == "test":
         best.restore()
-        test, _ = evaluate(task, model, task.test, run.batch_size, context.device)
+        test, _ = evaluate(task, model, task.test, run.batch_size, device)
         tested = {"test": round(test, 6)}
     return Outcome(
         metrics={
             **tested,
             "valid": round(sign * best.score[0], 6),
             "best_epoch": best.when,
-            "train_loss": float(f"{torch.stack(losses).mean().item():.6g}"),
-            "epoch_seconds": float(f"{median(seconds):.4g}"),
+            "train_loss": significant(losses.mean().item()),
+            "epoch_seconds": significant(median(seconds), 4),
         },
         parameters=num_parameters(model),
         curves=curves,
@@ -167,32 +142,6 @@ def build(run: Run, task: GraphTask) -> GNNWithReadout:
         widths = [model.head.channel_list[0], hidden + more, task.num_outputs]
         model.head = MLP(widths, dropout=[run.dropout, 0.0], norm=None)
     return model
-
-
-class WithSize(Aggregation):
-    """A readout, and the logarithm of the size of the graph behind it."""
-
-    def __init__(self, readout: Aggregation) -> None:
-        super().__init__()
-        self.readout = readout
-
-    def forward(
-        self,
-        x: Tensor,
-        index: Tensor | None = None,
-        ptr: Tensor | None = None,
-        dim_size: int | None = None,
-        dim: int = -2,
-    ) -> Tensor:
-        out = self.readout(x, index, ptr, dim_size, dim)
-        size = torch.bincount(index, minlength=len(out)).clamp(min=1).log()
-        return torch.cat([out, size[:, None].to(out.dtype)], dim=-1)
-
-
-def _loss(
-    task: GraphTask, model: torch.nn.Module, batch: SetTable, device: torch.device
-) -> Tensor:
-    return task.loss(predict(model, batch, device), batch.y.to(device))
 
 
 def predict(model: torch.nn.Module, batch: SetTable, device: torch.device) -> Tensor:

@@ -5,39 +5,41 @@ from pathlib import Path
 
 import pandas as pd
 
-from benchmarks.engine.pages import Claim, commits
+from benchmarks.engine.pages import Claim, origin
 from benchmarks.engine.records import Record, frame
 from benchmarks.engine.statistics import best_cells
-from benchmarks.engine.tables import markdown, mean_and_deviation
-from benchmarks.experiments.neighbourhoods.run import TASKS, Run
-from benchmarks.readouts import in_order, label
+from benchmarks.engine.tables import cells, markdown
+from benchmarks.experiments.neighbourhoods.run import Run
+from benchmarks.readouts import by_readout, label
 
-CELL = ["task", "readout", "points"]
+CELL = ["readout", "points"]
+
+
+def _chosen(records: list[Record]) -> pd.DataFrame:
+    """With the learning rate that is best on validation nodes."""
+    table = best_cells(frame(records, Run), ["task", *CELL], ["learning_rate"])
+    return by_readout(table)
+
+
+def _behind(table: pd.DataFrame) -> pd.Series:
+    """How far each aggregation is behind the best one, where it is furthest."""
+    means = 100 * table.pivot_table(index=CELL, columns="task", values="test")
+    return (means.max() - means).max(axis=1)
+
+
+def _seconds(table: pd.DataFrame) -> pd.Series:
+    return table.groupby(CELL)["step_seconds"].median()
 
 
 def summary(records: list[Record]) -> str:
     table = _chosen(records)
-    shown = table.pivot_table(
-        index=CELL[1:], columns="task", values="test", aggfunc=mean_and_deviation
-    )[[task for task in TASKS if task in set(table["task"])]]
+    shown = cells(table, CELL, "task", "test")
     shown["behind, at most"] = _behind(table).map("{:.1f}".format)
     seconds = _seconds(table)
     if "mean" in seconds:
         ratios = seconds / seconds["mean"].iloc[0]
         shown["step"] = ratios.map("{:.2f}x".format)
-    shown = shown.loc[in_order(table["readout"])].rename_axis(columns=None)
-    shown = shown.rename(index=label, level=0).rename_axis(["aggregation", "points"])
-    return markdown(shown.reset_index())
-
-
-def _behind(table: pd.DataFrame) -> pd.Series:
-    """How far each aggregation is behind the best one, where it is furthest."""
-    means = 100 * table.pivot_table(index=CELL[1:], columns="task", values="test")
-    return (means.max() - means).max(axis=1)
-
-
-def _seconds(table: pd.DataFrame) -> pd.Series:
-    return table.groupby(CELL[1:])["step_seconds"].median()
+    return markdown(shown.rename(index=label, level=0), ["aggregation", "points"])
 
 
 def message(found: Mapping[str, list[Record]]) -> str:
@@ -56,17 +58,12 @@ def message(found: Mapping[str, list[Record]]) -> str:
     )
 
 
-def _chosen(records: list[Record]) -> pd.DataFrame:
-    """With the learning rate that is best on validation nodes."""
-    return best_cells(frame(records, Run), CELL, ["learning_rate"])
-
-
 def part(config: str, records: list[Record], folder: Path) -> str:
     return (
-        f"{len(records)} runs, commit {commits(records)}. Test accuracy in %, mean ± "
-        f"standard deviation over graphs; how far behind the best, in points, where it "
-        f"is furthest; processor time of a training step relative "
-        f"to the mean's.\n\n{summary(records)}"
+        f"{origin(frame(records, Run))}. Test accuracy in %, mean ± standard deviation "
+        f"over graphs; how far behind the best, in points, where it is furthest; "
+        f"processor time of a training step relative to the mean's.\n\n"
+        f"{summary(records)}"
     )
 
 

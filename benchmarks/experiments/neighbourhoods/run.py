@@ -1,7 +1,7 @@
 """A layer that aggregates neighbours, on a generated graph with a known answer."""
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import median
 
 import torch
@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.nn import MLP
 
-from benchmarks.engine.config import RunSettings, check_choices, check_positive
+from benchmarks.engine.config import RunSettings, setting
 from benchmarks.engine.grid import Context, Outcome
-from benchmarks.engine.training import num_parameters, step
+from benchmarks.engine.training import num_parameters, significant, step
 from benchmarks.readouts import READOUTS, Shape, check_points
 from gswe_pyg.models import readout_channels
 
@@ -32,19 +32,18 @@ TASKS = {
 class Run(RunSettings):
     """The seed draws the graph, the network and the parts."""
 
-    task: str = "mean"
-    readout: str = "mean"
-    points: int = 3
-    steps: int = 150
+    task: str = setting("mean", TASKS)
+    readout: str = setting("mean", READOUTS)
+    points: int = setting(3, least=1)
+    steps: int = setting(150, least=1)
     learning_rate: float = 0.01
 
     def __post_init__(self) -> None:
-        check_choices(self, task=TASKS, readout=READOUTS)
+        super().__post_init__()
         check_points(self.readout, self.points)
-        check_positive(self, "points", "steps")
 
     def canonical(self) -> "Run":
-        return self if READOUTS[self.readout].has_points else replace(self, points=1)
+        return READOUTS[self.readout].canonical(self)
 
 
 def make_graph(task: str, seed: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -93,10 +92,9 @@ def execute(run: Run, context: Context) -> Outcome:
     parts = torch.randperm(NUM_NODES).split(PARTS)
     model = Layer(run)
     optimizer = torch.optim.Adam(model.parameters(), run.learning_rate)
-    steps = run.steps
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, run.steps)
     best, test, seconds = -1.0, 0.0, []
-    for _ in range(steps):
+    for _ in range(run.steps):
         start = time.process_time()
         out = model(x, edge_index)
         loss = F.cross_entropy(out[parts[0]], y[parts[0]])
@@ -114,7 +112,7 @@ def execute(run: Run, context: Context) -> Outcome:
             "test": round(test, 6),
             "valid": round(best, 6),
             "train_loss": round(loss.item(), 6),
-            "step_seconds": float(f"{median(seconds):.4g}"),
+            "step_seconds": significant(median(seconds), 4),
         },
         parameters=num_parameters(model),
     )

@@ -6,21 +6,22 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks.engine.pages import NOT_WORSE, Claim, commits, spread
-from benchmarks.engine.records import Record
+from benchmarks.engine.pages import NOT_WORSE, Claim, comparison, origin, spread
+from benchmarks.engine.records import Record, frame
 from benchmarks.engine.statistics import Difference, difference
-from benchmarks.engine.tables import markdown, mean_and_deviation, save
-from benchmarks.experiments.self_supervised.cells import HOW, UNTRAINED, cells, groups
+from benchmarks.engine.tables import cells, markdown, mean_and_deviation
 from benchmarks.experiments.self_supervised.frozen import LABELS
 from benchmarks.experiments.self_supervised.run import Run
-from benchmarks.experiments.trials import trials
-from benchmarks.readouts import label
+from benchmarks.experiments.trials import accuracy, of_part, trials
+from benchmarks.readouts import READOUTS, by_readout, label
 
 NAMES = {
     "set_circles": "Set-Circles",
     "set_circles_noisy": "noisy circles",
     "point_cloud_mnist": "Point Cloud MNIST",
 }
+UNTRAINED, SIMCLR, SIMSIAM = "untrained", "SimCLR", "SimSiam"
+HOW = {"simclr": SIMCLR, "simsiam": SIMSIAM}
 #: Whom with whom, and what may be lacking, in points.
 COMPARED = (
     ("gswe_linear", "pma", 0.0),
@@ -32,44 +33,104 @@ COMPARED = (
     ("gswe_heads4", "pma_near_origin", 0.0),
     ("gswe_heads4", "sliced", 0.0),
 )
+#: What differs between the cells of a table; what each loss may have of its own; what a
+#: control has in common with what was trained.
+AXES = ("readout", "loss", "points", "start", "seed", "directions")
+OF_LOSS = ["epochs", "learning_rate"]
+DATA = ["dataset", "train_sets", "test_sets", "evaluate", "unit_scale", "draw_data"]
+PROTOCOL = [name for name in Run.__dataclass_fields__ if name not in AXES]
+#: What not all runs have measured.
+MEASURED = ("train_loss", "view_share", "embed_seconds", "logistic", "perceptron")
 Records = Mapping[str, list[Record]]
+
+
+def runs_on_test(records: list[Record]) -> pd.DataFrame:
+    """``series`` is the row of a run in a table, ``how`` its column."""
+    table = frame(of_part(records, "test"), Run)
+    table = table.reindex(columns=dict.fromkeys([*table, *MEASURED]))
+    table["how"] = table["loss"].map(HOW).where(table["epochs"] > 0, UNTRAINED)
+    starts = table.groupby("readout")["start"].transform("nunique") > 1
+    table["series"] = [_series(run, starts[i]) for i, run in table.iterrows()]
+    return by_readout(table.sort_values(["points", "directions"]), LABELS)
+
+
+def _series(run: pd.Series, several_starts: bool) -> str:
+    points = f", {run['points']:.0f}"
+    if run["readout"] in LABELS:
+        size = f", {run['directions']:.0f} x {run['points']:.0f}"
+        return LABELS[run["readout"]] + (size if run["readout"] == "sliced" else "")
+    readout = READOUTS[run["readout"]]
+    start = f", start {run['start']:g}" if several_starts else ""
+    return readout.label + (points if readout.uses("points") else "") + start
+
+
+def protocols(records: list[Record]) -> list[tuple[str, pd.DataFrame]]:
+    """What was trained alike, each with its controls; those with controls first, then
+    the most kinds of cells. Controls alone, if nothing was trained."""
+    table, found = runs_on_test(records), []
+    is_control = table["epochs"] == 0
+    alike = [name for name in PROTOCOL if name not in OF_LOSS]
+    for _, runs in table[~is_control].groupby(alike, dropna=False):
+        is_one = runs.groupby("loss")[OF_LOSS].nunique().max(axis=None) == 1
+        for _, own in [((), runs)] if is_one else runs.groupby(OF_LOSS):
+            fits = table["backbone"].isin([own["backbone"].iloc[0], "none"])
+            for name in DATA:
+                fits &= table[name].isin(own[name])
+            whole = table[(is_control & fits) | table.index.isin(own.index)]
+            found.append((_settings(own[PROTOCOL]), whole))
+    if not found:
+        groups = table.groupby(DATA, dropna=False)
+        found = [(_settings(runs[DATA]), runs) for _, runs in groups]
+
+    def rank(item: tuple[str, pd.DataFrame]) -> tuple:
+        kinds = item[1].groupby(["series", "how"]).ngroups
+        return UNTRAINED not in set(item[1]["how"]), -kinds, -len(item[1])
+
+    return sorted(found, key=rank)
+
+
+def _settings(runs: pd.DataFrame) -> str:
+    """What is set; ``/`` between the values of the two losses."""
+    values = {name: runs[name].dropna().unique() for name in runs}
+    return ", ".join(
+        f"{name}={'/'.join(f'{v:g}' if not isinstance(v, str) else v for v in found)}"
+        for name, found in values.items()
+        if any(isinstance(v, str) or v for v in found)
+    )
 
 
 def summary(records: list[Record]) -> str:
     """The accuracies, for a terminal."""
-    return "\n\n".join(_accuracies(table) for _, table in groups(cells(records)))
+    return "\n\n".join(_accuracies(table) for _, table in protocols(records))
 
 
 def _accuracies(table: pd.DataFrame) -> str:
     """A row per series; what was measured of it in columns."""
-    wide = table.pivot_table(
-        index="series", columns="how", values="accuracy", aggfunc=mean_and_deviation
-    )
-    wide = wide.reindex(table["series"].unique())
+    wide = cells(table, "series", "how", "accuracy")
     wide = wide[[how for how in (UNTRAINED, *HOW.values()) if how in wide]]
-    if "SimCLR" in wide:
-        runs = table[table["how"] == "SimCLR"]
+
+    def median(column: str, how: str) -> pd.Series:
+        return table[table["how"] == how].groupby("series")[column].median()
+
+    digits = "{:.2f}".format
+    if SIMCLR in wide:
+        runs = table[table["how"] == SIMCLR]
         learned = runs["train_loss"] < _chance(runs["batch_size"])
-        # Marked where fewer than half of the runs did.
         failed = learned.groupby(runs["series"]).mean() < 0.5
-        wide.loc[failed[failed].index, "SimCLR"] += " †"
-        loss = runs.groupby("series")["train_loss"].median().map("{:.2f}".format)
-        wide["SimCLR loss"] = loss
+        wide.loc[failed[failed].index, SIMCLR] += " †"
+        wide["SimCLR loss"] = median("train_loss", SIMCLR).map(digits)
     if table["view_share"].notna().any():
-        share = table.groupby(["series", "how"])["view_share"].median().unstack()
-        for how in (how for how in HOW.values() if how in wide and how in share):
-            wide[f"{how} views"] = share[how].map("{:.2f}".format, na_action="ignore")
-    for name in ("logistic", "perceptron"):
-        if table[name].notna().any():
-            wide[name] = table.groupby("series")[name].agg(mean_and_deviation)
-    if table["embed_seconds"].notna().any():
-        wide = wide.rename(columns={UNTRAINED: "1-NN"})
-        seconds = table.groupby("series")["embed_seconds"].median()
-        wide["seconds to embed"] = seconds.map("{:.2f}".format)
-    else:
+        for how in (how for how in HOW.values() if how in wide):
+            wide[f"{how} views"] = median("view_share", how).dropna().map(digits)
+    if table["embed_seconds"].isna().all():
         parameters = table.groupby("series")["parameters"].first()
         wide["parameters"] = parameters.map("{:,.0f}".format)
-    return markdown(wide.rename_axis(index="readout", columns=None).reset_index())
+    else:
+        wide = wide.rename(columns={UNTRAINED: "1-NN"})
+        for name in ("logistic", "perceptron"):
+            wide[name] = table.groupby("series")[name].agg(mean_and_deviation)
+        wide["seconds to embed"] = median("embed_seconds", UNTRAINED).map(digits)
+    return markdown(wide, "readout")
 
 
 def _chance(batch_size: pd.Series) -> pd.Series:
@@ -79,14 +140,13 @@ def _chance(batch_size: pd.Series) -> pd.Series:
 def part(name: str, records: list[Record], folder: Path) -> str:
     """A table for each protocol, the first with a figure, then the trials."""
     parts = []
-    for number, (protocol, table) in enumerate(groups(cells(records))):
+    for number, (protocol, table) in enumerate(protocols(records)):
         seeds = table.groupby(["series", "how"])["seed"].nunique()
         caption = (
             f"1-NN accuracy in % on test sets, mean ± standard deviation over seeds "
-            f"({spread(seeds)} a cell); {len(table)} runs ({protocol}; commit "
-            f"{commits(table.to_dict('records'))})."
+            f"({spread(seeds)} a cell); {origin(table)} ({protocol})."
         )
-        if "SimCLR" in set(table["how"]):
+        if SIMCLR in set(table["how"]):
             chance = _chance(table.loc[table["epochs"] > 0, "batch_size"]).iloc[0]
             caption += (
                 f" The loss of SimCLR is that of the last epoch, in the median; by "
@@ -102,63 +162,45 @@ def part(name: str, records: list[Record], folder: Path) -> str:
             draw(table, folder / f"{name}.png")
             parts.append(f"![1-NN accuracy, untrained and trained]({name}.png)")
         parts += [caption, _accuracies(table)]
-    parts.append(trials(records, Run, share="view_share"))
-    return "\n\n".join(filter(None, parts))
+    return "\n\n".join(filter(None, [*parts, trials(records, Run, _with_share)]))
+
+
+def _with_share(runs: pd.DataFrame) -> str:
+    share = runs["view_share"].median() if "view_share" in runs else np.nan
+    return accuracy(runs) + (f" ({share:.2f})" if share == share else "")
 
 
 def _main(found: Records) -> Iterator[tuple[str, pd.DataFrame]]:
-    """The table of each data set that has the most kinds of cells."""
+    """The first protocol of each data set."""
     for name in NAMES:
-        of_config = groups(cells(found[name])) if name in found else []
-        if of_config:
+        if name in found and (of_config := protocols(found[name])):
             yield name, of_config[0][1]
 
 
 def message(found: Records) -> str:
-    """What a reader should know, computed."""
-    lines, rows = [], []
-    for records in found.values():
-        table = cells(records)
-        if table["perceptron"].notna().any():
-            lines.append(_without_training(table[table["perceptron"].notna()]))
+    """How much of what was trained is above its controls."""
+    lines = [_without_training(runs_on_test(records)) for records in found.values()]
     for name, table in _main(found):
-        means = table.groupby(["series", "how"])["accuracy"].mean()
-        trained = means[means.index.get_level_values("how") != UNTRAINED]
-        controls = means.drop(trained.index).droplevel("how")
-        own = trained.index.get_level_values("series").map(controls)
-        above, total = int((trained.to_numpy() > own).sum()), int(own.notna().sum())
-        text = f"**{NAMES[name]}**: {above} of {total} trained cells are above their "
-        text += "untrained network"
-        sliced = controls[[s for s in controls.index if s.startswith("no network: sl")]]
-        if len(sliced):
+        means = table.groupby(["series", "how"])["accuracy"].mean().unstack()
+        means = means.reindex(columns=[UNTRAINED, *HOW.values()])
+        controls, trained = means.pop(UNTRAINED), means.stack().dropna()
+        own = controls[trained.index.get_level_values("series")].to_numpy()
+        text = (
+            f"- **{NAMES[name]}**: {(trained > own).sum()} of "
+            f"{(own == own).sum()} trained cells are above their untrained network"
+        )
+        sliced = controls[controls.index.str.startswith(LABELS["sliced"])].max()
+        if sliced == sliced:
             text += (
-                f", {int((trained > sliced.max()).sum())} of {len(trained)} above the "
-                f"sliced embedding without a network ({100 * sliced.max():.1f} %)"
+                f", {(trained > sliced).sum()} of {len(trained)} above the sliced "
+                f"embedding without a network ({100 * sliced:.1f} %)"
             )
-        lines.append(f"- {text}.")
-        last = table[table["how"] != UNTRAINED].groupby(["readout", "how"])["points"]
-        for readout in dict.fromkeys(table.loc[table["epochs"] > 0, "readout"]):
-            runs = table[table["readout"] == readout]
-            runs = runs[runs["points"] == last.max()[readout].min()]
-            found_means = runs.groupby("how")["accuracy"].mean() * 100
-            shown = found_means.map("{:.1f}".format)
-            series = runs["series"].iloc[0]
-            rows.append({"data": NAMES[name], "readout": series, **shown})
-    if not rows:
-        return "\n".join(lines)
-    columns = ["data", "readout", UNTRAINED, *HOW.values()]
-    wide = pd.DataFrame(rows).reindex(columns=columns)
-    return "\n\n".join(
-        [
-            "\n".join(lines),
-            "1-NN accuracy in % at the largest size that was trained, mean over seeds:",
-            markdown(wide),
-        ]
-    )
+        lines.append(f"{text}.")
+    return "\n".join(filter(None, lines))
 
 
 def _without_training(table: pd.DataFrame) -> str:
-    sliced = table[table["readout"] == "sliced"]
+    sliced = table[(table["readout"] == "sliced") & table["perceptron"].notna()]
     if sliced.empty:
         return ""
     few, best = sliced.iloc[0], sliced.loc[sliced["perceptron"].idxmax()]
@@ -178,30 +220,34 @@ def claims(found: Records) -> list[Claim]:
     """What the paper says of figure 3, and what the controls say."""
     listed = []
     for name, table in _main(found):
+        untrained = _by_readout(table[table["how"] == UNTRAINED])
+        without_network = {key: untrained[key] for key in LABELS if key in untrained}
         for how in HOW.values():
-            runs = table[table["how"].isin([how]) | table["readout"].isin(LABELS)]
-            accuracy = {key: _by_seed(own) for key, own in runs.groupby("readout")}
-            untrained = table[table["how"] == UNTRAINED].groupby("readout")
-            before = {key: _by_seed(own) for key, own in untrained}
             data = f"{NAMES[name]}, {how}"
+            trained = _by_readout(table[table["how"] == how])
+            rivals = trained | without_network
             for ours, theirs, margin in COMPARED:
-                if {ours, theirs} <= set(accuracy):
-                    verb = "is not worse than" if margin else "beats"
-                    text = f"{label(ours)} {verb} {LABELS.get(theirs, label(theirs))}"
-                    effect = _difference(accuracy[ours], accuracy[theirs])
-                    listed.append(Claim(text, data, effect, margin))
+                if ours in trained and theirs in rivals:
+                    effect = _difference(trained[ours], rivals[theirs])
+                    names = label(ours), LABELS.get(theirs) or label(theirs)
+                    listed.append(comparison(*names, data, effect, margin))
             for readout in ("mean", "pma", "gswe_linear", "gswe_heads4"):
-                if readout in accuracy and readout in before:
+                if readout in trained and readout in untrained:
+                    effect = _difference(trained[readout], untrained[readout])
                     text = f"training improves {label(readout)}"
-                    effect = _difference(accuracy[readout], before[readout])
                     listed.append(Claim(text, data, effect))
     return listed
 
 
-def _by_seed(runs: pd.DataFrame) -> pd.DataFrame:
-    """A column per number of points; one point only if there is no other."""
-    wide = runs.pivot_table(index="seed", columns="points", values="accuracy")
-    return wide.drop(columns=1, errors="ignore") if wide.shape[1] > 1 else wide
+def _by_readout(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Accuracies by seed, a column per number of points; one point only if there is no
+    other."""
+    found = {}
+    for readout, runs in table.groupby("readout"):
+        wide = runs.pivot_table(index="seed", columns="points", values="accuracy")
+        several = wide.shape[1] > 1
+        found[readout] = wide.drop(columns=1, errors="ignore") if several else wide
+    return found
 
 
 def _difference(ours: pd.DataFrame, theirs: pd.DataFrame) -> Difference | None:
@@ -217,26 +263,12 @@ def _difference(ours: pd.DataFrame, theirs: pd.DataFrame) -> Difference | None:
 
 
 def draw(table: pd.DataFrame, path: Path) -> None:
-    """A line per series: where the network begins, where training takes it."""
-    from matplotlib.figure import Figure
+    """Where each network begins, and where training takes it."""
+    from benchmarks.engine.figures import intervals
 
-    names = list(table["series"].unique())[::-1]
-    figure = Figure(figsize=(7, 1 + 0.27 * len(names)), layout="constrained")
-    axis = figure.subplots()
-    style = {UNTRAINED: ("o", "0.6"), "SimCLR": ("^", "C0"), "SimSiam": ("s", "C1")}
-    for how, (marker, colour) in style.items():
-        runs = table[table["how"] == how].groupby("series")["accuracy"]
-        found = 100 * runs.agg(["mean", "std"]).fillna(0)
-        if len(found):
-            places = [names.index(series) for series in found.index]
-            options = {"marker": marker, "color": colour, "linestyle": "", "alpha": 0.8}
-            text = how if how != UNTRAINED else "untrained, or no network"
-            axis.errorbar(
-                found["mean"], places, xerr=found["std"], label=text, **options
-            )
-    axis.set_yticks(range(len(names)), names)
-    axis.set_xlim(right=101)
-    axis.set_xlabel("1-NN accuracy in %, mean and deviation over seeds")
-    axis.grid(alpha=0.3)
-    axis.legend(fontsize="small")
-    save(figure, path)
+    found = table.groupby(["series", "how"], sort=False)["accuracy"]
+    found = (100 * found.agg(["mean", "std"]).fillna(0)).reset_index()
+    found = found.rename(columns={"series": "name", "how": "series", "std": "half"})
+    found = found.assign(panel="untrained (or no network) and trained", is_clear=True)
+    colours = {UNTRAINED: "0.6", SIMCLR: "C0", SIMSIAM: "C1"}
+    intervals(found, colours, path, "1-NN accuracy in %, mean and deviation")

@@ -1,7 +1,7 @@
 """Learning without labels (paper, section 5.1 and appendix A.1)."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from benchmarks.engine.arguments import Registry
-from benchmarks.engine.config import RunSettings, added, check_choices, check_positive
+from benchmarks.engine.config import PARTS, RunSettings, setting
 from benchmarks.engine.grid import Context, Outcome
-from benchmarks.engine.training import num_parameters, step
+from benchmarks.engine.training import epoch, num_parameters, significant
 from benchmarks.experiments.self_supervised import augmentations, frozen
 from benchmarks.experiments.set_table import SetTable
 from benchmarks.readouts import READOUTS, Shape, check_points
-from gswe_pyg.datasets import PointCloudMNIST, SetCircles
+from gswe_pyg.datasets import PointCloudMNIST, SetCircles, SetDataset
 from gswe_pyg.losses import simclr_loss, simsiam_loss
 from gswe_pyg.models import MLP, SetModel, SharedSAB, readout_channels
 
@@ -24,24 +24,21 @@ from gswe_pyg.models import MLP, SetModel, SharedSAB, readout_channels
 _CHUNK = 1 << 15
 
 
+def _both_parts(load: Callable[..., SetDataset]) -> tuple[SetTable, SetTable]:
+    train, test = (SetTable.from_dataset(load(train=part)) for part in (True, False))
+    return train, test
+
+
 @lru_cache(maxsize=1)
 def set_circles(root: Path, seed: int, noise: float = 0.1) -> tuple[SetTable, SetTable]:
     """Generated, so there is nothing to read from ``root``."""
-    train, test = (
-        SetTable.from_dataset(SetCircles(train=train, noise=noise, seed=seed))
-        for train in (True, False)
-    )
-    return train, test
+    return _both_parts(partial(SetCircles, noise=noise, seed=seed))
 
 
 @lru_cache(maxsize=1)
 def point_cloud_mnist(root: Path, seed: int) -> tuple[SetTable, SetTable]:
     """The same with any seed."""
-    train, test = (
-        SetTable.from_dataset(PointCloudMNIST(str(root / "MNIST"), train=train))
-        for train in (True, False)
-    )
-    return train, test
+    return _both_parts(partial(PointCloudMNIST, str(root / "MNIST")))
 
 
 #: Called as ``load(root, seed)``; gives the training and the test sets.
@@ -81,46 +78,32 @@ AUGMENTATIONS: Registry = Registry(
 
 @dataclass(frozen=True)
 class Run(RunSettings):
-    dataset: str = "set_circles"
-    backbone: str = "mlp_64_64_1"
-    augmentation: str = "rotation"
-    readout: str = "gswe_linear"
-    loss: str = "simclr"
-    points: int = 1  # elements of the reference, seeds of PMA
+    dataset: str = setting("set_circles", DATASETS)
+    backbone: str = setting("mlp_64_64_1", BACKBONES)
+    augmentation: str = setting("rotation", AUGMENTATIONS)
+    readout: str = setting("gswe_linear", (*READOUTS, *frozen.WITHOUT_NETWORK))
+    loss: str = setting("simclr", LOSSES)
+    points: int = setting(1, least=1)  # elements of the reference, seeds of PMA
     start: float = 0.0  # of the readout's constants: see `Readout.move_to_start`
-    epochs: int = 50  # none: the network as it is built, a control
-    batch_size: int = 32
+    epochs: int = setting(50, least=0)  # none: the network as it is built, a control
+    batch_size: int = setting(32, least=1)
     learning_rate: float = 1e-4
     temperature: float = 0.1  # of SimCLR
     p: float = 2.0  # of SimSiam
     train_sets: int | None = None  # all
     test_sets: int | None = None
-    evaluate: str = "test"  # or "validation": a quarter of the training sets
-    normalize: bool = added(False)  # SimCLR by cosines, not by inner products
-    unit_scale: bool = added(False)  # elements to mean zero and deviation one
-    noise: float = added(1.0)  # of jitter, in units of the data: pixels
-    view_elements: int | None = added(None)  # of a view, drawn from the set's; all
-    projection: int | None = added(None)  # channels of a perceptron, for the loss only
-    draw_data: bool = added(False)  # by the seed, where data is generated
-    directions: int = added(16)  # of vectors without a network
-    probes: bool = added(False)  # also learn classifiers from the frozen vectors
+    evaluate: str = setting("test", PARTS)  # validation: a quarter of training sets
+    normalize: bool = setting(False, added=True)  # SimCLR by cosines
+    unit_scale: bool = setting(False, added=True)  # to mean zero and deviation one
+    noise: float = setting(1.0, added=True)  # of jitter, in units of the data: pixels
+    view_elements: int | None = setting(None, added=True)  # drawn for a view; all
+    projection: int | None = setting(None, added=True)  # channels, for the loss only
+    draw_data: bool = setting(False, added=True)  # by the seed, where it is generated
+    directions: int = setting(16, least=1, added=True)  # of vectors without a network
+    probes: bool = setting(False, added=True)  # classifiers learn from the vectors
 
     def __post_init__(self) -> None:
-        for registry, name in (
-            (DATASETS, self.dataset),
-            (BACKBONES, self.backbone),
-            (AUGMENTATIONS, self.augmentation),
-            (LOSSES, self.loss),
-        ):
-            registry[name]
-        check_positive(self, "points", "batch_size", "directions")
-        check_choices(
-            self,
-            readout=(*READOUTS, *frozen.WITHOUT_NETWORK),
-            evaluate=("test", "validation"),
-        )
-        if self.epochs < 0:
-            raise ValueError(f"epochs must be at least 0 (got epochs={self.epochs})")
+        super().__post_init__()
         if self.readout in READOUTS:
             check_points(self.readout, self.points)
 
@@ -129,18 +112,15 @@ class Run(RunSettings):
         return self.readout in READOUTS
 
     def canonical(self) -> "Run":
-        run = self
-        if not self.has_network:
-            run = replace(run, epochs=0, backbone="none", start=Run.start)
+        if self.has_network:
+            readout = READOUTS[self.readout]
+            run = replace(readout.canonical(self), directions=Run.directions)
+            run = run if readout.constants else replace(run, start=1.0)
+        else:
+            run = replace(self, epochs=0, backbone="none", start=Run.start)
+            run = run if self.draw_data else replace(run, seed=0)
             if self.readout != "sliced":
                 run = replace(run, points=1, directions=Run.directions)
-            if not self.draw_data:
-                run = replace(run, seed=0)
-        else:
-            readout = READOUTS[self.readout]
-            run = replace(run, directions=Run.directions)
-            run = run if readout.has_points else replace(run, points=1)
-            run = run if readout.constants else replace(run, start=1.0)
         if run.epochs == 0:
             run = replace(run, **{name: getattr(Run, name) for name in OF_TRAINING})
         return run
@@ -167,37 +147,26 @@ def execute(run: Run, context: Context) -> Outcome:
 
     metrics, curves, parameters = {}, None, 0
     if run.has_network:
+        torch.manual_seed(run.seed)
         model = build(run, train.x.size(1)).to(context.device)
-        if run.epochs > 0:
-            losses = _train(run, model, train, context.device)
-            metrics["start_loss"] = _round(losses[0][0])
-            metrics["train_loss"] = _round(sum(losses[-1]) / len(losses[-1]))
-            metrics["view_share"] = _view_share(run, model, train, context.device)
-            shown = losses[:: max(1, run.epochs // 10)]
-            curves = {
-                "train_loss": [_round(sum(epoch) / len(epoch)) for epoch in shown]
-            }
-        begin = time.process_time()
-        points, queries = (embed(model, s, context.device).cpu() for s in (train, test))
-        seconds = time.process_time() - begin
         parameters = num_parameters(model)
+        if run.epochs > 0:
+            metrics, curves = _train(run, model, train, context.device)
+        to_vectors = partial(embed, model, device=context.device)
     else:
-        points, queries, seconds = frozen.without_network(
-            run.readout, train, test, run.directions, run.points
-        )
+        without_network = frozen.WITHOUT_NETWORK[run.readout]
+        to_vectors = partial(without_network, train, run.directions, run.points)
+    begin = time.process_time()
+    points, queries = to_vectors(train).cpu(), to_vectors(test).cpu()
+    seconds = time.process_time() - begin
     vectors = queries, test.y, points, train.y
     metrics["accuracy"] = round(frozen.nearest_neighbor_accuracy(*vectors), 6)
     if run.probes:
-        metrics |= {"embed_seconds": _round(seconds), **frozen.probes(*vectors)}
+        metrics |= {"embed_seconds": significant(seconds), **frozen.probes(*vectors)}
     return Outcome(metrics, parameters, curves)
 
 
-def _round(value: float) -> float:
-    return float(f"{value:.6g}")
-
-
 def build(run: Run, in_channels: int) -> SetModel:
-    torch.manual_seed(run.seed)
     backbone = BACKBONES[run.backbone](in_channels)
     entry = READOUTS[run.readout]
     readout = entry.build(Shape(backbone.out_channels, run.points))
@@ -207,8 +176,8 @@ def build(run: Run, in_channels: int) -> SetModel:
 
 def _train(
     run: Run, model: SetModel, train: SetTable, device: torch.device
-) -> list[list[float]]:
-    """Returns the loss of each batch of each epoch."""
+) -> tuple[dict[str, float], dict[str, list[float]]]:
+    """Returns metrics and curves of the training."""
     project = torch.nn.Identity()
     if run.projection is not None:
         width = readout_channels(model.readout, model.backbone.out_channels)
@@ -218,16 +187,20 @@ def _train(
     )
     # Batches and views depend on the seed alone: all readouts see the same.
     generator = torch.Generator().manual_seed(run.seed)
-    losses = []
+    loss, starts, curve = LOSSES[run.loss], [], []
     for _ in range(run.epochs):
-        of_epoch = []
-        for views in _batches_of_views(run, train, generator):
-            z, z_bar = project(_embed(model, views, device)).chunk(2)
-            loss = LOSSES[run.loss](z, z_bar, run)
-            of_epoch.append(step(optimizer, loss))
-        losses.append(torch.stack(of_epoch).tolist())
+        batches = _batches_of_views(run, train, generator)
+        views = (project(_embed(model, batch, device)).chunk(2) for batch in batches)
+        losses, _ = epoch(optimizer, (loss(z, z_bar, run) for z, z_bar in views))
+        starts.append(significant(losses[0].item()))
+        curve.append(significant(losses.double().mean().item()))
     model.eval()
-    return losses
+    metrics = {
+        "start_loss": starts[0],
+        "train_loss": curve[-1],
+        "view_share": _view_share(run, model, train, device),
+    }
+    return metrics, {"train_loss": curve[:: max(1, run.epochs // 10)]}
 
 
 def _batches_of_views(
@@ -263,7 +236,7 @@ def _view_share(
     views = [_embed(model, v, device).chunk(2) for v in batches]
     z, z_bar = (torch.cat(part) for part in zip(*views, strict=True))
     total = torch.cat([z, z_bar]).var(dim=0).sum()
-    return _round(((z - z_bar).square().sum(1).mean() / 2 / total).item())
+    return significant(((z - z_bar).square().sum(1).mean() / 2 / total).item())
 
 
 def _embed(model: torch.nn.Module, sets: SetTable, device: torch.device) -> Tensor:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Generator, Tensor
+from torch_geometric.utils import cumsum
 
 SMALLEST, LARGEST = 10, 60
 
@@ -83,13 +84,8 @@ def _count(sets: Elements) -> Tensor:
 
 
 TASKS = {
-    "shift": _shift,
-    "spread": _spread,
-    "tail": _tail,
-    "single": _single,
-    "sum": _sum,
-    "shape": _shape,
-    "count": _count,
+    task.__name__[1:]: task
+    for task in (_shift, _spread, _tail, _single, _sum, _shape, _count)
 }
 
 
@@ -104,5 +100,4 @@ def make_sets(task: str, num_sets: int, seed: int) -> tuple[Tensor, Tensor, Tens
     x = torch.stack([first, torch.randn(len(first), **options)], dim=-1)
     angle = 2 * math.pi * torch.rand((), **options)
     turn = torch.stack([angle.cos(), angle.sin(), -angle.sin(), angle.cos()])
-    ptr = torch.cat([size.new_zeros(1), size.cumsum(0)])
-    return x @ turn.view(2, 2), ptr, label
+    return x @ turn.view(2, 2), cumsum(size), label

@@ -4,15 +4,18 @@ from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 from torch_geometric.nn import MLP
 
-from benchmarks.engine.config import RunSettings, check_choices, check_positive
+from benchmarks.engine.config import RunSettings, setting
 from benchmarks.engine.grid import Context, Outcome
 from benchmarks.engine.training import Best, num_parameters, step
 from benchmarks.experiments.set_table import SetTable
 from benchmarks.experiments.when.data import TASKS, make_sets
-from benchmarks.readouts import READOUTS, Shape
+from benchmarks.readouts import READOUTS, Shape, WithSize
 from gswe_pyg import GSWEAggregation
 from gswe_pyg.models import readout_channels
 
@@ -27,24 +30,20 @@ PARAMETER_FREE = "parameter_free"
 class Run(RunSettings):
     """The seed draws the data, the network and the batches."""
 
-    task: str = "shift"
-    readout: str = "mean"
-    train_sets: int = 1000
+    task: str = setting("shift", TASKS)
+    readout: str = setting("mean", (*READOUTS, PARAMETER_FREE))
+    train_sets: int = setting(1000, least=1)
     with_size: bool = False  # the logarithm of the size is appended, to any readout
-    points: int = 8
-    hidden: int = 32
-    steps: int = 300
-    batch_size: int = 64
+    points: int = setting(8, least=1)
+    hidden: int = setting(32, least=1)
+    steps: int = setting(300, least=1)
+    batch_size: int = setting(64, least=1)
     learning_rate: float = 0.005
-
-    def __post_init__(self) -> None:
-        check_choices(self, task=TASKS, readout=[*READOUTS, PARAMETER_FREE])
-        check_positive(self, "train_sets", "points", "hidden", "steps", "batch_size")
 
     def canonical(self) -> "Run":
         if self.readout == PARAMETER_FREE:
             return replace(self, learning_rate=0.0, steps=1, batch_size=1, hidden=1)
-        return self if READOUTS[self.readout].has_points else replace(self, points=1)
+        return READOUTS[self.readout].canonical(self)
 
 
 class Network(torch.nn.Module):
@@ -52,20 +51,15 @@ class Network(torch.nn.Module):
 
     def __init__(self, run: Run) -> None:
         super().__init__()
-        self.with_size = run.with_size
         self.backbone = MLP([2, run.hidden, run.hidden], norm=None, plain_last=False)
-        readout = READOUTS[run.readout]
-        self.readout = readout.build(Shape(run.hidden, run.points))
-        width = readout_channels(self.readout, run.hidden) + run.with_size
+        readout = READOUTS[run.readout].build(Shape(run.hidden, run.points))
+        self.readout = WithSize(readout) if run.with_size else readout
+        width = readout_channels(self.readout, run.hidden)
         self.head = MLP([width, run.hidden, 2], norm=None)
 
     def forward(self, sets: SetTable) -> Tensor:
         out = self.readout(self.backbone(sets.x), sets.index(), dim_size=len(sets))
-        return self.head(append_size(out, sets) if self.with_size else out)
-
-
-def append_size(out: Tensor, sets: SetTable) -> Tensor:
-    return torch.cat([out, sets.ptr.diff().log()[:, None]], dim=-1)
+        return self.head(out)
 
 
 def execute(run: Run, context: Context) -> Outcome:
@@ -112,31 +106,21 @@ def accuracy(model: Network, sets: SetTable, part: Tensor) -> float:
 def _without_network(
     run: Run, sets: SetTable, train: Tensor, validation: Tensor, test: Tensor
 ) -> Outcome:
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
+    """Quantiles in eight fixed directions; the penalty is chosen by validation."""
     angles = torch.arange(8) * (torch.pi / 8)
     directions = torch.nn.Linear(2, 8, bias=False)
     directions.weight.data = torch.stack([angles.cos(), angles.sin()], dim=-1)
     embedding = GSWEAggregation(
         2, 8, run.points, slicer=directions, reference=None, extremes=True
     )
+    embedding = WithSize(embedding) if run.with_size else embedding
     with torch.no_grad():
-        vectors = embedding(sets.x, sets.index(), dim_size=len(sets))
-    if run.with_size:
-        vectors = append_size(vectors, sets)
-    scores = {}
+        x = embedding(sets.x, sets.index(), dim_size=len(sets))
+    y, models = sets.y, {}
     for penalty in (0.01, 0.1, 1.0, 10.0):
-        model = make_pipeline(
-            StandardScaler(), LogisticRegression(C=penalty, max_iter=2000)
-        ).fit(vectors[train], sets.y[train])
-        scores[model.score(vectors[validation], sets.y[validation])] = model
-    best = max(scores)
-    return Outcome(
-        metrics={
-            "test": scores[best].score(vectors[test], sets.y[test]),
-            "valid": best,
-        },
-        parameters=vectors.shape[1] + 1,
-    )
+        classifier = LogisticRegression(C=penalty, max_iter=2000)
+        model = make_pipeline(StandardScaler(), classifier).fit(x[train], y[train])
+        models[model.score(x[validation], y[validation])] = model
+    best = max(models)
+    metrics = {"test": models[best].score(x[test], y[test]), "valid": best}
+    return Outcome(metrics, parameters=x.shape[1] + 1)

@@ -16,7 +16,6 @@ class Options:
     sizes: int | list[int] = option(3, "how many")
     rate: float = option(0.5, "how fast")
     results: Path = option(Path("here"), "where to")
-    only: list[str] | None = option(None, "some of them")
     fast: bool = option(False, "in a hurry")
 
     def __post_init__(self) -> None:
@@ -30,12 +29,9 @@ def read(*arguments: str) -> Options:
 
 def test_defaults_types_and_positions():
     assert read() == Options()
-    given = read(
-        "x", "sizes=[1,2]", "rate=1e-3", "results=a/b", "only=[y]", "fast=true"
-    )
-    assert given == Options("x", [1, 2], 1e-3, Path("a/b"), ["y"], True)
-    assert read("name=y").name == "y"
-    assert read("--rate=2").rate == 2
+    given = read("x", "sizes=[1,2]", "rate=1e-3", "results=a/b", "fast=true")
+    assert given == Options("x", [1, 2], 1e-3, Path("a/b"), True)
+    assert read("name=y", "--rate=2") == Options("y", rate=2.0)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +43,6 @@ def test_defaults_types_and_positions():
         (["rate=-1"], "rate must not be negative"),
         (["x", "y"], r"the form key=value \(got 'y'\)"),
         (["--fast"], r"the form key=value \(got '--fast'\)"),
-        (["fast=maybe"], "fast must be of type bool"),
     ],
 )
 def test_errors_name_the_key_and_the_value(arguments, message):

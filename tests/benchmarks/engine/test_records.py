@@ -4,7 +4,7 @@ import math
 import pytest
 
 from benchmarks.engine import records
-from benchmarks.engine.records import RecordFile, identifier, without_nan
+from benchmarks.engine.records import RecordFile, identifier
 from benchmarks.experiments.graphs.run import Run
 
 FIRST, SECOND = ({"id": identifier({"run": i})} for i in range(2))
@@ -21,12 +21,13 @@ def test_append_and_read(tmp_path):
     for record in (FIRST, SECOND):
         with RecordFile(path) as file:
             file.append(record)
+            with pytest.raises(ValueError, match="not JSON compliant"):
+                file.append({"id": "x", "metrics": {"train_loss": math.nan}})
     assert list(file.records.values()) == records.read(path) == [FIRST, SECOND]
-    assert path.read_text().count("\n") == 2
 
 
 @pytest.mark.parametrize(
-    "damaged", ['{"id": "beef", "metr', '{"id": "beef", "metr\n', "7\n"]
+    "damaged", ['{"id": "beef", "metr', '{"id": "beef"}', '{"id": "beef\n', "7\n"]
 )
 @pytest.mark.parametrize("whole", [[], [FIRST]])
 def test_a_damaged_last_line_is_left_out(tmp_path, damaged, whole):
@@ -44,17 +45,6 @@ def test_a_broken_line_amid_the_file_is_an_error(tmp_path):
     path.write_text(f"{json.dumps(FIRST)}\n<<<<<<<\n{json.dumps(SECOND)}\n")
     with pytest.raises(ValueError, match=r"grid\.jsonl, line 2 is not a record"):
         records.read(path)
-
-
-def test_records_hold_no_nan(tmp_path):
-    metrics = {"accuracy": 0.5, "train_loss": math.nan, "epochs": 3, "worst": math.inf}
-    clean = without_nan(metrics)
-    assert clean == {"accuracy": 0.5, "train_loss": None, "epochs": 3, "worst": None}
-    with RecordFile(tmp_path / "grid.jsonl") as file:
-        with pytest.raises(ValueError, match="not JSON compliant"):
-            file.append(FIRST | {"metrics": metrics})
-        file.append(FIRST | {"metrics": clean})
-    assert len(records.read(tmp_path / "grid.jsonl")) == 1
 
 
 def test_a_frame_has_settings_and_metrics():

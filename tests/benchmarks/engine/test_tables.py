@@ -2,13 +2,13 @@ import pandas as pd
 
 from benchmarks.engine.pages import LEGEND, Claim, claims_table
 from benchmarks.engine.statistics import Difference
-from benchmarks.engine.tables import markdown, mean_and_deviation
+from benchmarks.engine.tables import cells, markdown, mean_and_deviation
 from tests.benchmarks.markdown import rows
 
 
 def test_mean_and_deviation():
     assert mean_and_deviation([0.5, 0.7]) == "60.0 ± 14.1"
-    assert mean_and_deviation(pd.Series([0.5])) == "50.0"
+    assert mean_and_deviation(pd.Series([0.5]), 1, 3) == "0.500"
     assert mean_and_deviation([0.5, float("nan")]) == "nan"
 
 
@@ -25,15 +25,16 @@ def test_claims_by_data():
         ["two", "+0.0 ± 1.0 (1/0/1)"],
     ]
     assert claims_table([]) == ""
+    # As many better as worse, so that the sign test does not agree.
+    assert Claim("", "", Difference(2.0, 1.0, 4, 0, 4)).verdict == "open"
 
 
-def test_markdown():
-    table = pd.DataFrame(
-        {"readout": ["mean", "GSWE"], "2": ["1.0", None]}, index=[5, 3]
-    )
-    assert markdown(table).splitlines() == [
-        "| readout   |   2 |",
-        "|:----------|----:|",
-        "| mean      | 1.0 |",
-        "| GSWE      |     |",
+def test_cells_and_markdown():
+    runs = pd.DataFrame({"readout": ["sum", "mean", "sum"], "task": ["b", "a", "b"]})
+    table = cells(runs.assign(test=[0.5, 0.25, 0.7]), "readout", "task", "test")
+    assert markdown(table, "readout").splitlines() == [
+        "| readout   |           b |    a |",
+        "|:----------|------------:|-----:|",
+        "| sum       | 60.0 ± 14.1 |      |",
+        "| mean      |             | 25.0 |",
     ]
