@@ -115,6 +115,9 @@ def test_scores(tmp_path):
     assert ["sort", "", "**60.00**", "", "1,234", ""] in table
     assert not any(row[0] == "DD" for row in table)
     assert "99.0" not in text
+    others = [record for record in found if record["config"]["dataset"] != "NCI1"]
+    ranked = ["mean", "75.00 ± 7.07", "**1.250**", "1.50", "1,234", "1.00x"]
+    assert ranked in rows(part("graphs", others, tmp_path))
     for some in (found[10:11], []):
         text = part("graphs", some, tmp_path)
         assert "No data set has been run with several readouts" in text
