@@ -92,7 +92,7 @@ def adjoint(grad: Tensor, order: Tensor, ptr: Tensor, reads: Reads) -> Tensor:
         values, order = as_floats(grad), order.contiguous()
         job.out, job.order = address_of(values), address_of(order)
         job.grad_src = address_of(out)
-        run(interpolate.adjoint, job, _max_used(reads, plan.largest), out.numel())
+        run(interpolate.adjoint, job, _num_placed(plan), out.numel())
     return cast_like(out, grad)
 
 
@@ -124,8 +124,8 @@ def heads_adjoint(
             job.order, job.grad_src = address_of(order), address_of(grad_src)
         if points.dim() == 3:
             job.points, job.grad_head_weight = address_of(points), address_of(sums)
-        num_used = _max_used(reads, plan.largest)
-        run(interpolate.heads_adjoint, job, num_used, plan.num_elements * num_slices)
+        num_elements = plan.num_elements * num_slices
+        run(interpolate.heads_adjoint, job, _num_placed(plan), num_elements)
     if points.dim() == 3:
         sums = (sums[0] if len(sums) == 1 else sums.sum(0)).mT
     return cast_like(grad_src, grad), sums.to(head_weight.dtype)
@@ -223,6 +223,12 @@ def run(kernel: Kernel, job: Job, num_rows: int, num_elements: int) -> None:
 def _max_used(reads: Reads, size: int) -> int:
     """At most so many sorted values of a set occur in its terms."""
     return min(size, reads.max_terms(size))
+
+
+def _num_placed(plan: Plan) -> int:
+    """Rows of the largest set that is written at once: of others, used ones only."""
+    num_rows = min(plan.largest, limits.NETWORK_NODES)
+    return max(num_rows, _max_used(plan.reads, plan.largest))
 
 
 def new_floats(*shape: int) -> Tensor:

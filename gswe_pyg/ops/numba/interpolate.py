@@ -25,6 +25,7 @@ from gswe_pyg.ops.numba.simd import (
     add_product,
     add_scaled,
     copy_lanes,
+    scatter_lanes,
     set_product,
     set_scaled,
     transpose,
@@ -283,25 +284,35 @@ def read_gradients_of_heads(job, item, graph, first, width, skipped, points, roo
 
 
 @inlined
-def scatter(used, num_used, size, order, base, num_slices, width, placed, out):
-    """Brings the gradients of used values to their places."""
-    if num_used < size:
+def scatter(used, stride, num_used, size, order, base, job, width, placed, out):
+    """Brings gradients of used values, in rows ``stride`` apart, to their places."""
+    num_slices = job.num_slices
+    if size > job.num_rows:
         for place in range(size):
             fill_with_zeros(out, base + place * num_slices, width)
         for i in range(num_used):
             at = base + i * num_slices
-            for lane in range(width):
-                to = base + order[at + lane] * num_slices + lane
-                out[to] = used[i * LANES + lane]
+            scatter_row(used, i * stride, order, at, width, out, base, num_slices)
         return
     # Side by side at first: the rows of the output are far from each other, and would
     # drive each other out of the cache.
+    if num_used < size:
+        fill_with_zeros(placed, 0, size * LANES)
     for i in range(num_used):
         at = base + i * num_slices
-        for lane in range(width):
-            placed[order[at + lane] * LANES + lane] = used[i * LANES + lane]
+        scatter_row(used, i * stride, order, at, width, placed, 0, LANES)
     for place in range(size):
         write_row(placed, place * LANES, width, out, base + place * num_slices)
+
+
+@inlined
+def scatter_row(used, start, order, at, width, out, to, stride):
+    """Writes the lanes of a row to the rows that an order says."""
+    if width == LANES:
+        scatter_lanes(used, start, order, at, out, to, stride)
+    else:
+        for lane in range(width):
+            out[to + order[at + lane] * stride + lane] = used[start + lane]
 
 
 @inlined
@@ -343,15 +354,7 @@ def read_and_scatter(pointer, read_gradients):
                         add_scaled(terms.weight[t], points, m * LANES, used, to)
                 base = start * num_slices + first
                 scatter(
-                    used,
-                    num_used,
-                    size,
-                    order,
-                    base,
-                    num_slices,
-                    width,
-                    placed,
-                    out,
+                    used, LANES, num_used, size, order, base, job, width, placed, out
                 )
         item = next_item(pointer)
 
