@@ -34,7 +34,7 @@ _FIELDS = (
     # Points [B, L, R], or those of heads [B, H, L], or their gradients; the order.
     "out",
     "order",
-    # Heads: their weights [H, L, R], and the points [B, R, L] if they are to be kept.
+    # Heads: their weights [H, R, L], and the points [B, R, L] if they are to be kept.
     "num_heads",
     "head_weight",
     "points",

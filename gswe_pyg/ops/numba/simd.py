@@ -274,27 +274,20 @@ def flip_negative(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
     return builder.select(is_negative, negative, value)
 
 
-def _scaled(is_added: bool):
-    """A row of values times a weight, written or added to another row."""
+@intrinsic
+def add_scaled(typing_context, weight, values, at, out, to):
+    """A row of values times a weight, added to another row."""
 
-    @intrinsic
-    def scale(typing_context, weight, values, at, out, to):
-        def generate(context, builder, signature, arguments):
-            source = Rows(context, builder, signature.args[1], arguments[1])
-            target = Rows(context, builder, signature.args[3], arguments[3])
-            value = convert(builder, source.load(arguments[2]), target.lane)
-            value = builder.fmul(value, splat_lanes(builder, arguments[0]))
-            if is_added:
-                value = builder.fadd(target.load(arguments[4]), value)
-            target.store(value, arguments[4])
-            return context.get_dummy_value()
+    def generate(context, builder, signature, arguments):
+        source = Rows(context, builder, signature.args[1], arguments[1])
+        target = Rows(context, builder, signature.args[3], arguments[3])
+        value = convert(builder, source.load(arguments[2]), target.lane)
+        value = builder.fmul(value, splat_lanes(builder, arguments[0]))
+        value = builder.fadd(target.load(arguments[4]), value)
+        target.store(value, arguments[4])
+        return context.get_dummy_value()
 
-        return types.void(out.dtype, values, types.intp, out, types.intp), generate
-
-    return scale
-
-
-set_scaled, add_scaled = _scaled(False), _scaled(True)
+    return types.void(out.dtype, values, types.intp, out, types.intp), generate
 
 
 def _product(is_added: bool):

@@ -172,6 +172,16 @@ def zeros_like(typing_context, row):
 
 
 @intrinsic
+def product(typing_context, a, b):
+    """Rounded before it is added to anything, as elsewhere."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.fmul(*arguments)
+
+    return a(a, b), generate
+
+
+@intrinsic
 def as_whole(typing_context, row):
     """Without what is behind the point."""
 
