@@ -235,9 +235,10 @@ def _open_ends(masses, rows, room, largest):
             fill_with_zeros(rows.values, j * rows.stride, LANES)
         store(splat(largest), rows.ends, rows.first_end + j * rows.stride)
     if masses.has_zeros:
-        for lane in range(LANES):
-            for j in range(room.ends[LANES + lane], masses.size):
-                rows.ends[rows.first_end + j * rows.stride + lane] = largest
+        for j in range(masses.size):
+            for lane in range(LANES):
+                if j >= room.ends[LANES + lane]:
+                    rows.ends[rows.first_end + j * rows.stride + lane] = largest
 
 
 @inlined
@@ -410,15 +411,11 @@ def _add_at(room, r, low, place, is_above, is_first):
 
 
 @inlined
-def _finish(job, reads, graph, first, width, rows, room):
-    """From what was read, and the extremes, to points in the output."""
-    num_inner, num_reads, points = reads.num_inner, reads.num_reads, room.points
-    for i in range(num_reads - num_inner):
+def _read_extremes(reads, width, rows, room):
+    for i in range(reads.num_reads - reads.num_inner):
         for lane in range(width):
             at = room.ends[i * LANES + lane] * rows.stride + lane
-            points[(num_inner + i) * LANES + lane] = rows.values[at]
-    to = (graph * job.num_slices + first) * num_reads
-    write_points(points, num_reads, width, floats_at(job.out), to)
+            room.points[(reads.num_inner + i) * LANES + lane] = rows.values[at]
 
 
 @inlined
@@ -445,46 +442,51 @@ def _sort_with_masses(job, masses, start, at, width, room):
 
 
 @inlined
-def _read_means(job, reads, masses, unit, graph, at, first, width, unpack, room):
-    """From sorted keys to points in the output."""
+def _read_means(job, reads, masses, unit, at, width, unpack, room):
+    """From sorted keys to points."""
     if unit > 0:
         rows, scale = _in_fixed_point(room), masses.factor * unit
         unpack(job, masses, at, width, rows, _put_fixed, scale, room)
         _open_ends(masses, rows, room, _LARGEST)
         _add_means(reads, rows, room, _read_mean)
-        _finish(job, reads, graph, first, width, rows, room)
+        _read_extremes(reads, width, rows, room)
     else:
         rows = _in_double(room)
         unpack(job, masses, at, width, rows, _put, masses.factor, room)
         _open_ends(masses, rows, room, np.inf)
         _add_means(reads, rows, room, _read_mean)
-        _finish(job, reads, graph, first, width, rows, room)
+        _read_extremes(reads, width, rows, room)
 
 
 @inlined
-def _read_places(job, reads, masses, unit, graph, at, first, width, unpack, room):
+def _read_places(job, reads, masses, unit, at, width, unpack, room):
     rows = _in_double(room)
     unpack(job, masses, at, width, rows, _put, masses.factor, room)
     _open_ends(masses, rows, room, np.inf)
     _add_places(reads, rows, room, _read_at)
-    _finish(job, reads, graph, first, width, rows, room)
+    _read_extremes(reads, width, rows, room)
+
+
+@inlined
+def _write_points(job, reads, graph, first, width, room):
+    to = (graph * job.num_slices + first) * reads.num_reads
+    write_points(room.points, reads.num_reads, width, floats_at(job.out), to)
 
 
 @inlined
 def _add_gradients_of_means(job, reads, masses, unit, at, width, room):
-    """From gradients of points to those of the values in the output."""
+    """From gradients of points to those of the values, in single precision."""
     if unit > 0:
         rows, scale = _in_fixed_point(room), masses.factor * unit
         _read_order(job, masses, at, width, rows, _put_fixed, scale, room)
         _open_ends(masses, rows, room, _LARGEST)
         _add_means(reads, rows, room, _add_mean)
-        _write_gradients(job, reads, masses, at, width, rows, room)
     else:
         rows = _in_double(room)
         _read_order(job, masses, at, width, rows, _put, masses.factor, room)
         _open_ends(masses, rows, room, np.inf)
         _add_means(reads, rows, room, _add_mean)
-        _write_gradients(job, reads, masses, at, width, rows, room)
+        _round_sums(masses, room)
 
 
 @inlined
@@ -493,18 +495,25 @@ def _add_gradients_of_places(job, reads, masses, unit, at, width, room):
     _read_order(job, masses, at, width, rows, _put, masses.factor, room)
     _open_ends(masses, rows, room, np.inf)
     _add_places(reads, rows, room, _add_at)
-    _write_gradients(job, reads, masses, at, width, rows, room)
+    _round_sums(masses, room)
 
 
 @inlined
-def _write_gradients(job, reads, masses, at, width, rows, room):
-    sums, size, num_inner = rows.values, masses.size, reads.num_inner
+def _round_sums(masses, room):
+    """From double precision to rows as those in fixed point are."""
+    for j in range(masses.size):
+        store(load(room.values, j * LANES), room.floats, 2 * j * LANES)
+
+
+@inlined
+def _write_gradients(job, reads, masses, at, width, room):
+    sums, size, num_inner = room.floats, masses.size, reads.num_inner
     for i in range(reads.num_reads - num_inner):
         for lane in range(width):
-            to = room.ends[i * LANES + lane] * rows.stride + lane
+            to = room.ends[i * LANES + lane] * 2 * LANES + lane
             sums[to] += room.points[(num_inner + i) * LANES + lane]
-    order, out, stride = bits_at(job.order), floats_at(job.grad_src), rows.stride
-    scatter(sums, stride, size, size, order, at, job, width, room.placed, out)
+    order, out = bits_at(job.order), floats_at(job.grad_src)
+    scatter(sums, 2 * LANES, size, size, order, at, job, width, room.placed, out)
 
 
 @inlined
@@ -543,7 +552,8 @@ def _sort_and_read(pointer, sort, unpack, read):
                     continue
                 at = start * job.num_slices + first
                 sort(job, masses, start, at, width, room)
-                read(job, reads, masses, unit, graph, at, first, width, unpack, room)
+                read(job, reads, masses, unit, at, width, unpack, room)
+                _write_points(job, reads, graph, first, width, room)
         item = next_item(pointer)
 
 
@@ -581,7 +591,8 @@ def _read_sorted(pointer, read):
                 own = lane if lane < width else 0
                 room.keys[j * LANES + lane] = keys[own * size + j]
         at = start * job.num_slices + first
-        read(job, reads, masses, unit, graph, at, first, width, _unpack_keys, room)
+        read(job, reads, masses, unit, at, width, _unpack_keys, room)
+        _write_points(job, reads, graph, first, width, room)
 
 
 @Kernel
@@ -616,6 +627,7 @@ def _add_gradients(pointer, add_gradients):
                 at = start * job.num_slices + first
                 read_gradients(job, item, graph, first, width, 0, grads, 0)
                 add_gradients(job, reads, masses, unit, at, width, room)
+                _write_gradients(job, reads, masses, at, width, room)
         item = next_item(pointer)
 
 
