@@ -303,7 +303,8 @@ def _add_means(reads, rows, room, add_mean):
 @inlined
 def _read_mean(rows, r, low, left, right, scale, room):
     """The mean of the values in a window."""
-    j, start, total, is_more = low, left, splat(0.0), True
+    # The same groups whatever row other lanes begin in, so that it has the same bits.
+    j, start, total, is_more = low // GROUP * GROUP, left, splat(0.0), True
     while is_more:
         some = zeros_like(scale)
         for _ in range(GROUP):
