@@ -277,14 +277,20 @@ class GSWEAggregation(SegmentAggregation):
             slices = slices.view(x.shape[0], between.numel() * self.num_slices)
         read = self._read_quantiles if self.heads is None else self._read_heads
         out = read(slices, ptr, weight, between, max_num_elements)
-        if self.reference is not None:
-            out = _fill_empty(out, ptr)
+        reference = None if self.reference is None else self._embed_reference()
+        if self.lin is None and reference is not None:
+            out = _fill_empty(out - reference, ptr)
         if self.encode_size:
             size = _log_size(ptr, weight, out.dtype).to(out.dtype)
             size = size.view(-1, *[1] * (out.dim() - 1)).expand(*out.shape[:-1], 1)
             out = torch.cat([out, size], dim=-1)
         if self.lin is not None:
             out = self.lin(out)
+            if reference is not None:
+                # Not before: it is linear, and there are fewer channels now.
+                zeros = (0, int(self.encode_size))
+                reference = torch.nn.functional.pad(reference, zeros)
+                out = _fill_empty(out - self.lin(reference), ptr)
         return out.movedim(0, dim) if between else out
 
     def _read_quantiles(
@@ -295,7 +301,7 @@ class GSWEAggregation(SegmentAggregation):
         between: torch.Size,
         max_num_elements: int | None,
     ) -> Tensor:
-        """The embeddings ``[B, *, K * L * R]``."""
+        """The embeddings ``[B, *, K * L * R]``, without the reference."""
         out = segment_quantile(
             slices,
             ptr,
@@ -306,8 +312,7 @@ class GSWEAggregation(SegmentAggregation):
             max_num_elements,
         )
         out = out.view(out.shape[0], *between, 1, self.num_slices, self.num_reads)
-        if self.reference is not None:
-            out = out - self._sorted_reference()
+        out = out.expand(*out.shape[:-3], self.num_references, *out.shape[-2:])
         return out.flatten(start_dim=-3)
 
     def _read_heads(
@@ -318,7 +323,7 @@ class GSWEAggregation(SegmentAggregation):
         between: torch.Size,
         max_num_elements: int | None,
     ) -> Tensor:
-        """The combinations ``[B, *, H * L]``."""
+        """The combinations ``[B, *, H * L]``, without the reference."""
         head_weight: Tensor = self.head_weight
         if between:
             head_weight = head_weight.repeat(1, between.numel(), 1)
@@ -332,15 +337,10 @@ class GSWEAggregation(SegmentAggregation):
             self.extremes,
             max_num_elements,
         )
-        if not between and self.reference is None:
+        if not between:
             return out.flatten(start_dim=1)
         num_heads = self.head_weight.shape[0]
         out = out.view(out.shape[0], num_heads, *between, self.num_slices)
-        if self.reference is not None:
-            reference = torch.einsum(
-                "hlr,lr->hl", self.head_weight, self._sorted_reference()[0]
-            )
-            out = out - reference.view(num_heads, *[1] * len(between), -1)
         return out.movedim(1, -2).flatten(start_dim=-2)
 
     def distance(self, a: Tensor, b: Tensor, p: float = 2.0) -> Tensor:
@@ -425,6 +425,13 @@ class GSWEAggregation(SegmentAggregation):
                 f"from {list(x.shape)})"
             )
         return slices
+
+    def _embed_reference(self) -> Tensor:
+        """What is subtracted from embeddings: ``[K * L * R]``, or ``[H * L]``."""
+        points = self._sorted_reference()
+        if self.heads is None:
+            return points.flatten()
+        return torch.einsum("hlr,lr->hl", self.head_weight, points[0]).flatten()
 
     def _sorted_reference(self) -> Tensor:
         """The reference slices ``[K, L, R]``, ascending, before its extremes."""

@@ -202,5 +202,5 @@ def _look_at(index: Tensor) -> tuple[bool, int, int, int | None]:
     place = torch.arange(index.numel(), device=index.device)
     longest = (place - torch.searchsorted(index, index)).max() + 1
     found = torch.stack([falls, *index.aminmax(), longest]).tolist()
-    falls, smallest, largest, longest = map(int, found)
-    return not falls, smallest, largest, None if falls else longest
+    is_unsorted, smallest, largest, size = map(int, found)
+    return not is_unsorted, smallest, largest, None if is_unsorted else size

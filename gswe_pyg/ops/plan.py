@@ -93,18 +93,13 @@ class Plan:
 
 def make_terms(sizes: np.ndarray, reads: Reads) -> Terms:
     """The terms of sets of these sizes, all positive."""
-    row, rank, point, weight = _inner_terms(sizes, reads)
-    if reads.extremes:  # minimum and maximum, behind the other terms of their set
-        behind = np.searchsorted(row, np.arange(len(sizes)), side="right").repeat(2)
-        extremes = np.stack([np.zeros_like(sizes), sizes - 1], axis=-1).reshape(-1)
-        points = np.tile(reads.num_inner + np.arange(2), len(sizes))
-        row = np.insert(row, behind, np.arange(len(sizes)).repeat(2))
-        rank = np.insert(rank, behind, extremes)
-        point = np.insert(point, behind, points)
-        weight = np.insert(weight, behind, 1.0)
+    terms = _inner_terms(sizes, reads)
+    if reads.extremes:
+        terms = _with_extremes(sizes, reads, *terms)
+    row, rank, point, weight = terms
     first = _starts(row * reads.num_reads + point, len(sizes) * reads.num_reads)
     starts = np.cumsum(sizes) - sizes
-    used, position = np.unique(starts[row] + rank, return_inverse=True)
+    used, position = _distinct(starts[row] + rank, int(sizes.sum()))
     used_row = np.searchsorted(starts, used, side="right") - 1
     first_used = _starts(used_row, len(sizes))
     return Terms(
@@ -114,6 +109,42 @@ def make_terms(sizes: np.ndarray, reads: Reads) -> Terms:
         first_used,
         (used - starts[used_row]).astype(np.int32),
     )
+
+
+def _with_extremes(
+    sizes: np.ndarray,
+    reads: Reads,
+    row: np.ndarray,
+    rank: np.ndarray,
+    point: np.ndarray,
+    weight: np.ndarray,
+) -> tuple[np.ndarray, ...]:
+    """Adds the terms of minimum and maximum, behind the others of their row."""
+    inner = np.arange(len(row)) + 2 * row
+    ends = np.cumsum(np.bincount(row, minlength=len(sizes)))
+    low = ends + 2 * np.arange(len(sizes))
+
+    def merge(own: np.ndarray, of_low: object, of_high: object) -> np.ndarray:
+        merged = np.empty(len(own) + 2 * len(sizes), own.dtype)
+        merged[inner], merged[low], merged[low + 1] = own, of_low, of_high
+        return merged
+
+    rows, num_inner = np.arange(len(sizes)), reads.num_inner
+    return (
+        merge(row, rows, rows),
+        merge(rank, 0, sizes - 1),
+        merge(point, num_inner, num_inner + 1),
+        merge(weight, 1.0, 1.0),
+    )
+
+
+def _distinct(values: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Those that occur among ``size`` numbers, and which of them each one is."""
+    if size > 16 * len(values):
+        return np.unique(values, return_inverse=True)
+    occurs = np.zeros(size, bool)
+    occurs[values] = True
+    return np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[values]
 
 
 def _inner_terms(sizes: np.ndarray, reads: Reads) -> tuple[np.ndarray, ...]:

@@ -709,3 +709,23 @@ def test_index_is_checked_while_compiling():
     compiled = torch.compile(readout, fullgraph=True, backend="aot_eager")
     with pytest.raises(ValueError, match="'ptr' must increase"):
         compiled(torch.randn(3, 4), BATCH, dim_size=1)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"num_references": 2},
+        {"encode_size": True, "extremes": True},
+        {"heads": 2, "reference": "input"},
+        {"reference": None},
+    ],
+)
+def test_projection_is_that_of_the_embedding(options):
+    torch.manual_seed(0)
+    readout = GSWEAggregation(4, 6, 5, slicer="linear", out_channels=3, **options)
+    plain = GSWEAggregation(4, 6, 5, slicer="linear", **options)
+    plain.load_state_dict(readout.state_dict(), strict=False)
+    x, ptr = torch.randn(9, 4), torch.tensor([0, 4, 4, 9])
+    out = readout(x, ptr=ptr)
+    torch.testing.assert_close(out, plain(x, ptr=ptr) @ readout.lin.weight.T)
+    assert out[1].count_nonzero() == 0

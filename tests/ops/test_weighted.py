@@ -1,9 +1,11 @@
-"""Gradients of masses where the ends of windows meet those of elements: equal and whole
-masses, and masses of zero. Random masses never get there."""
+"""Means over windows, from their definition, and gradients of masses where the ends of
+windows meet those of elements: equal and whole masses, and masses of zero. Random
+masses never get there."""
 
 import threading
 import time
 
+import numpy as np
 import pytest
 import torch
 from torch_geometric.nn import global_mean_pool
@@ -11,6 +13,75 @@ from torch_geometric.nn import global_mean_pool
 from gswe_pyg import GSWEAggregation
 from gswe_pyg.ops import segment_quantile, threads
 from tests.backends import available, backend
+
+
+def window_means(x, mass, num_points, interpolation):
+    """By the definition, column by column, and the shares that they are made of."""
+    total = mass.sum()
+    begin = np.arange(num_points) / num_points * total
+    width = np.full(num_points, total / num_points)
+    if interpolation == "linear":
+        width[:] = (mass**2).sum() / total
+        begin = (begin + total / num_points / 2 - width / 2).clip(0, total - width)
+    order = np.argsort(x, axis=0, kind="stable")
+    ends = np.cumsum(mass[order], axis=0)[:, None]
+    first, last = begin[:, None], (begin + width)[:, None]
+    shares = ends.clip(first, last) - (ends - mass[order][:, None]).clip(first, last)
+    shares /= width[:, None]
+    values = np.take_along_axis(x, order, axis=0)
+    return np.einsum("jl,jml->lm", values, shares), shares, order
+
+
+# Windows are read in fixed point, or in double precision if they are narrow.
+@pytest.mark.parametrize(
+    ("size", "num_points", "interpolation"),
+    [
+        (1, 4, "linear"),
+        (5, 3, "barycentric"),
+        (25, 32, "linear"),
+        (150, 16, "barycentric"),
+        (1500, 40, "linear"),
+        (40, 5000, "barycentric"),
+        (4000, 6, "linear"),
+        (5000, 4, "linear"),
+    ],
+)
+@pytest.mark.parametrize("skew", [1, 12])
+@pytest.mark.parametrize("name", available())
+def test_means_over_windows(size, num_points, interpolation, skew, name):
+    rng = np.random.default_rng(size)
+    x = rng.normal(size=(size, 17)).astype(np.float32)
+    mass = (rng.uniform(0.1, 1.1, size) ** skew).astype(np.float32)
+    expected, shares, order = window_means(
+        x.astype(float), mass.astype(float), num_points, interpolation
+    )
+    factors = rng.normal(size=expected.shape).astype(np.float32)
+    src = torch.from_numpy(x).requires_grad_()
+    ptr, weight = torch.tensor([0, size]), torch.from_numpy(mass)
+    with backend(name):
+        points = segment_quantile(src, ptr, num_points, interpolation, weight)
+        with torch.no_grad():
+            alone = segment_quantile(src, ptr, num_points, interpolation, weight)
+    np.testing.assert_allclose(alone[0], expected, rtol=1e-6, atol=2e-6)
+    np.testing.assert_allclose(points[0].detach(), expected, rtol=1e-6, atol=2e-6)
+    (grad,) = torch.autograd.grad(points, src, torch.from_numpy(factors)[None])
+    of_values = np.empty_like(x, float)
+    np.put_along_axis(of_values, order, np.einsum("lm,jml->jl", factors, shares), 0)
+    np.testing.assert_allclose(grad, of_values, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("interpolation", ["linear", "barycentric"])
+@pytest.mark.parametrize("name", available())
+def test_infinity_beside_a_window_does_not_count(interpolation, name):
+    # The window of the second of three points ends where infinity begins.
+    src = torch.tensor([[-torch.inf], [1.0], [2.0], [3.0], [torch.nan]])
+    weight = torch.tensor([7.0, 3.0, 1.0, 3.0, 7.0]) / 7
+    with backend(name):
+        points = segment_quantile(
+            src, torch.tensor([0, 5]), 3, interpolation, weight, extremes=True
+        )
+    np.testing.assert_array_equal(points[0, 0, [0, 2, 3]], [-np.inf, np.nan, -np.inf])
+    torch.testing.assert_close(points[0, 0, 1], torch.tensor(2.0))
 
 
 def differences(function, weight, step=1e-6):

@@ -58,13 +58,13 @@ def heads(
     """Combinations ``[B, H, L]`` of the points by weights ``[H, L, R]``; the order; and
     the points ``[B, R, L]``, which the gradient of the weights needs."""
     plan, job = new_job(ptr, reads, src.shape[1], len(src))
-    weight = as_floats(head_weight)
-    out = new_floats(plan.num_sets, len(weight), src.shape[1])
+    weight = _rows_of_heads(head_weight)
+    out = new_floats(plan.num_sets, len(head_weight), src.shape[1])
     points = new_floats(0)
     if with_points:
         points = new_floats(plan.num_sets, reads.num_reads, src.shape[1])
         job.points = address_of(points)
-    job.num_heads, job.head_weight = len(weight), address_of(weight)
+    job.num_heads, job.head_weight = len(head_weight), weight.ctypes.data
     job.out = address_of(out)
     order = _sort(src, plan, job, with_order, out, points)
     if src.dtype != torch.float32 or head_weight.dtype != torch.float32:
@@ -92,7 +92,7 @@ def adjoint(grad: Tensor, order: Tensor, ptr: Tensor, reads: Reads) -> Tensor:
         values, order = as_floats(grad), order.contiguous()
         job.out, job.order = address_of(values), address_of(order)
         job.grad_src = address_of(out)
-        run(interpolate.adjoint, job, _max_used(reads, plan.largest), out.numel())
+        run(interpolate.adjoint, job, _num_placed(plan), out.numel())
     return cast_like(out, grad)
 
 
@@ -116,19 +116,30 @@ def heads_adjoint(
         device=_CPU,
     )
     if plan.num_elements > 0 and num_slices > 0:
-        values, weight = as_floats(grad), as_floats(head_weight)
+        values, weight = as_floats(grad), _rows_of_heads(head_weight)
         order, points = order.contiguous(), points.contiguous()
-        job.num_heads, job.head_weight = num_heads, address_of(weight)
+        job.num_heads, job.head_weight = num_heads, weight.ctypes.data
         job.out = address_of(values)
         if grad_src.dim() == 2:
             job.order, job.grad_src = address_of(order), address_of(grad_src)
         if points.dim() == 3:
             job.points, job.grad_head_weight = address_of(points), address_of(sums)
-        num_used = _max_used(reads, plan.largest)
-        run(interpolate.heads_adjoint, job, num_used, plan.num_elements * num_slices)
+        num_elements = plan.num_elements * num_slices
+        run(interpolate.heads_adjoint, job, _num_placed(plan), num_elements)
     if points.dim() == 3:
         sums = (sums[0] if len(sums) == 1 else sums.sum(0)).mT
     return cast_like(grad_src, grad), sums.to(head_weight.dtype)
+
+
+def _rows_of_heads(head_weight: Tensor) -> np.ndarray:
+    """Weights as ``[H, R, L]``, with a row of lanes behind them: the last may be read
+    in full."""
+    num_heads, num_slices, num_reads = head_weight.shape
+    rows = np.empty(head_weight.numel() + LANES, np.float32)
+    rows[-LANES:] = 0
+    weight = rows[:-LANES].reshape(num_heads, num_reads, num_slices)
+    weight[...] = as_floats(head_weight).detach().numpy().transpose(0, 2, 1)
+    return rows
 
 
 def new_job(
@@ -223,6 +234,12 @@ def run(kernel: Kernel, job: Job, num_rows: int, num_elements: int) -> None:
 def _max_used(reads: Reads, size: int) -> int:
     """At most so many sorted values of a set occur in its terms."""
     return min(size, reads.max_terms(size))
+
+
+def _num_placed(plan: Plan) -> int:
+    """Rows of the largest set that is written at once: of others, used ones only."""
+    num_rows = min(plan.largest, limits.NETWORK_NODES)
+    return max(num_rows, _max_used(plan.reads, plan.largest))
 
 
 def new_floats(*shape: int) -> Tensor:

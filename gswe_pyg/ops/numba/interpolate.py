@@ -25,12 +25,13 @@ from gswe_pyg.ops.numba.simd import (
     add_product,
     add_scaled,
     copy_lanes,
+    scatter_lanes,
     set_product,
-    set_scaled,
     transpose,
     transpose_back,
 )
 from gswe_pyg.ops.numba.sort import lanes_of_block, pack_block, sort_rows, unpack_row
+from gswe_pyg.ops.numba.vector import converted, in_double, load, product, splat, store
 
 # Rows ################################################################################
 
@@ -65,14 +66,20 @@ def fill_with_zeros(out, start, count):
 @inlined
 def interpolate(values, terms, row, num_points, points):
     """From used values ``[num_used, LANES]`` to points ``[num_points, LANES]``."""
+    like = load(points, 0)
     for m in range(num_points):
         start = terms.first[row * num_points + m]
         end = terms.first[row * num_points + m + 1]
-        at = terms.position[start] * LANES
-        set_scaled(terms.weight[start], values, at, points, m * LANES)
+        total = _term(terms, start, values, like)
         for t in range(start + 1, end):
-            at = terms.position[t] * LANES
-            add_scaled(terms.weight[t], values, at, points, m * LANES)
+            total = total + _term(terms, t, values, like)
+        store(total, points, m * LANES)
+
+
+@inlined
+def _term(terms, t, values, like):
+    value = converted(load(values, terms.position[t] * LANES), like)
+    return product(converted(splat(terms.weight[t]), like), value)
 
 
 @inlined
@@ -116,8 +123,8 @@ def read_points(points, at, num_points, width, rows):
 def finish_heads(job, terms, row, graph, first, width, values, room):
     """From used values to combinations of points in the output."""
     num_slices, num_reads, num_heads = job.num_slices, job.num_reads, job.num_heads
-    sums, weight = doubles_at(room), floats_at(room + 8 * LANES * num_reads)
-    total, out = doubles_at(room + 16 * LANES * num_reads), floats_at(job.out)
+    sums, line = doubles_at(room), floats_at(room + 8 * LANES * num_reads)
+    weight, out = floats_at(job.head_weight), floats_at(job.out)
     interpolate(values, terms, row, num_reads, sums)
     if job.points != 0:
         points = floats_at(job.points)
@@ -125,13 +132,13 @@ def finish_heads(job, terms, row, graph, first, width, values, room):
             to = (graph * num_reads + r) * num_slices + first
             write_row(sums, r * LANES, width, points, to)
     for h in range(num_heads):
-        at = (h * num_slices + first) * num_reads
-        read_points(floats_at(job.head_weight), at, num_reads, width, weight)
-        set_product(weight, 0, sums, 0, total, 0)
-        for r in range(1, num_reads):
-            add_product(weight, r * LANES, sums, r * LANES, total, 0)
+        total, at = splat(0.0), h * num_reads * num_slices + first
+        for r in range(num_reads):
+            own = in_double(load(weight, at + r * num_slices))
+            total = total + own * load(sums, r * LANES)
+        store(total, line, 0)
         to = (graph * num_heads + h) * num_slices + first
-        write_row(total, 0, width, out, to)
+        write_row(line, 0, width, out, to)
 
 
 @inlined
@@ -257,17 +264,16 @@ def read_gradients(job, item, graph, first, width, skipped, points, room):
 def read_gradients_of_heads(job, item, graph, first, width, skipped, points, room):
     """The same, from those of heads; those of the weights are added up."""
     num_slices, num_reads, num_heads = job.num_slices, job.num_reads, job.num_heads
-    weight, grad = floats_at(room + 4 * LANES), floats_at(room)
+    weight, grad = floats_at(job.head_weight), floats_at(room)
     for h in range(num_heads):
         at = (graph * num_heads + h) * num_slices + first
         read_row(floats_at(job.out), at, width, grad, 0)
-        at = (h * num_slices + first) * num_reads
-        read_points(floats_at(job.head_weight), at, num_reads, width, weight)
         for r in range(num_reads):
+            at = (h * num_reads + r) * num_slices + first
             if h == 0:
-                set_product(grad, 0, weight, r * LANES, points, r * LANES)
+                set_product(grad, 0, weight, at, points, r * LANES)
             else:
-                add_product(grad, 0, weight, r * LANES, points, r * LANES)
+                add_product(grad, 0, weight, at, points, r * LANES)
         if job.grad_head_weight == 0:
             continue
         kept, sums = floats_at(job.points), doubles_at(job.grad_head_weight)
@@ -283,25 +289,35 @@ def read_gradients_of_heads(job, item, graph, first, width, skipped, points, roo
 
 
 @inlined
-def scatter(used, num_used, size, order, base, num_slices, width, placed, out):
-    """Brings the gradients of used values to their places."""
-    if num_used < size:
+def scatter(used, stride, num_used, size, order, base, job, width, placed, out):
+    """Brings gradients of used values, in rows ``stride`` apart, to their places."""
+    num_slices = job.num_slices
+    if size > job.num_rows:
         for place in range(size):
             fill_with_zeros(out, base + place * num_slices, width)
         for i in range(num_used):
             at = base + i * num_slices
-            for lane in range(width):
-                to = base + order[at + lane] * num_slices + lane
-                out[to] = used[i * LANES + lane]
+            scatter_row(used, i * stride, order, at, width, out, base, num_slices)
         return
     # Side by side at first: the rows of the output are far from each other, and would
     # drive each other out of the cache.
+    if num_used < size:
+        fill_with_zeros(placed, 0, size * LANES)
     for i in range(num_used):
         at = base + i * num_slices
-        for lane in range(width):
-            placed[order[at + lane] * LANES + lane] = used[i * LANES + lane]
+        scatter_row(used, i * stride, order, at, width, placed, 0, LANES)
     for place in range(size):
         write_row(placed, place * LANES, width, out, base + place * num_slices)
+
+
+@inlined
+def scatter_row(used, start, order, at, width, out, to, stride):
+    """Writes the lanes of a row to the rows that an order says."""
+    if width == LANES:
+        scatter_lanes(used, start, order, at, out, to, stride)
+    else:
+        for lane in range(width):
+            out[to + order[at + lane] * stride + lane] = used[start + lane]
 
 
 @inlined
@@ -343,15 +359,7 @@ def read_and_scatter(pointer, read_gradients):
                         add_scaled(terms.weight[t], points, m * LANES, used, to)
                 base = start * num_slices + first
                 scatter(
-                    used,
-                    num_used,
-                    size,
-                    order,
-                    base,
-                    num_slices,
-                    width,
-                    placed,
-                    out,
+                    used, LANES, num_used, size, order, base, job, width, placed, out
                 )
         item = next_item(pointer)
 

@@ -34,7 +34,7 @@ _FIELDS = (
     # Points [B, L, R], or those of heads [B, H, L], or their gradients; the order.
     "out",
     "order",
-    # Heads: their weights [H, L, R], and the points [B, R, L] if they are to be kept.
+    # Heads: their weights [H, R, L], and the points [B, R, L] if they are to be kept.
     "num_heads",
     "head_weight",
     "points",
@@ -82,6 +82,9 @@ class Part(NamedTuple):
 
 
 # In kernels ###########################################################################
+
+# Behind those of a set with masses, for what is looked at in groups.
+SPARE_ROWS = 4
 
 _ANY = 1 << 40  # the length of an array is not known, and not looked at
 
@@ -161,7 +164,8 @@ def give_scratch(job: Job, num_rows: int, num_threads: int) -> ctypes.Array:
     many rows if there are masses. It lives as long as what is returned."""
     num_bytes = LANES * (12 * num_rows + 16 * job.num_reads + 64)
     if job.mass != 0:
-        num_bytes += LANES * 14 * num_rows
+        num_rows += SPARE_ROWS
+        num_bytes += LANES * (14 * num_rows + 12 * SPARE_ROWS)
     job.num_rows, job.scratch_bytes = num_rows, num_bytes
     total = num_threads * num_bytes + 64
     found = getattr(_kept, "scratch", None)

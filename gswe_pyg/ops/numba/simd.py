@@ -274,27 +274,20 @@ def flip_negative(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
     return builder.select(is_negative, negative, value)
 
 
-def _scaled(is_added: bool):
-    """A row of values times a weight, written or added to another row."""
+@intrinsic
+def add_scaled(typing_context, weight, values, at, out, to):
+    """A row of values times a weight, added to another row."""
 
-    @intrinsic
-    def scale(typing_context, weight, values, at, out, to):
-        def generate(context, builder, signature, arguments):
-            source = Rows(context, builder, signature.args[1], arguments[1])
-            target = Rows(context, builder, signature.args[3], arguments[3])
-            value = _convert(builder, source.load(arguments[2]), target.lane)
-            value = builder.fmul(value, splat_lanes(builder, arguments[0]))
-            if is_added:
-                value = builder.fadd(target.load(arguments[4]), value)
-            target.store(value, arguments[4])
-            return context.get_dummy_value()
+    def generate(context, builder, signature, arguments):
+        source = Rows(context, builder, signature.args[1], arguments[1])
+        target = Rows(context, builder, signature.args[3], arguments[3])
+        value = convert(builder, source.load(arguments[2]), target.lane)
+        value = builder.fmul(value, splat_lanes(builder, arguments[0]))
+        value = builder.fadd(target.load(arguments[4]), value)
+        target.store(value, arguments[4])
+        return context.get_dummy_value()
 
-        return types.void(out.dtype, values, types.intp, out, types.intp), generate
-
-    return scale
-
-
-set_scaled, add_scaled = _scaled(False), _scaled(True)
+    return types.void(out.dtype, values, types.intp, out, types.intp), generate
 
 
 def _product(is_added: bool):
@@ -305,7 +298,7 @@ def _product(is_added: bool):
         def generate(context, builder, signature, arguments):
             target = Rows(context, builder, signature.args[4], arguments[4])
             a, b = (
-                _convert(
+                convert(
                     builder,
                     Rows(context, builder, signature.args[i], arguments[i]).load(
                         arguments[i + 1]
@@ -336,14 +329,41 @@ def copy_lanes(typing_context, values, at, out, to):
     def generate(context, builder, signature, arguments):
         source = Rows(context, builder, signature.args[0], arguments[0])
         target = Rows(context, builder, signature.args[2], arguments[2])
-        value = _convert(builder, source.load(arguments[1]), target.lane)
+        value = convert(builder, source.load(arguments[1]), target.lane)
         target.store(value, arguments[3])
         return context.get_dummy_value()
 
     return types.void(values, types.intp, out, types.intp), generate
 
 
-def _convert(builder: ir.IRBuilder, value: ir.Value, lane: ir.Type) -> ir.Value:
+@intrinsic
+def scatter_lanes(typing_context, values, at, places, place_at, out, to, stride):
+    """Writes the lanes of a row to other rows, ``stride`` apart: one by one, because
+    the instructions that LLVM finds for a loop take longer."""
+
+    def generate(context, builder, signature, arguments):
+        source, places, target = (
+            Rows(context, builder, signature.args[i], arguments[i]) for i in (0, 2, 4)
+        )
+        _, at, _, place_at, _, to, stride = arguments
+        for lane in range(LANES):
+            shift = ir.Constant(to.type, lane)
+            row = places.number(builder.add(place_at, shift))
+            row = builder.mul(builder.zext(row, to.type), stride)
+            place = builder.add(builder.add(to, row), shift)
+            value = source.number(builder.add(at, shift))
+            if source.lane != target.lane:
+                value = builder.fptrunc(value, target.lane)
+            pointer = cgutils.gep_inbounds(builder, target.data, place)
+            builder.store(value, pointer)
+        return context.get_dummy_value()
+
+    integer = types.intp
+    signature = types.void(values, integer, places, integer, out, integer, integer)
+    return signature, generate
+
+
+def convert(builder: ir.IRBuilder, value: ir.Value, lane: ir.Type) -> ir.Value:
     if value.type.element == lane:
         return value
     if lane == ir.DoubleType():
@@ -362,7 +382,7 @@ def transpose(typing_context, points, at, out, to, stride):
         for row in range(TILE):
             shift = ir.Constant(arguments[1].type, row * LANES)
             value = source.load(builder.add(arguments[1], shift))
-            rows.append(_convert(builder, value, target.lane))
+            rows.append(convert(builder, value, target.lane))
         tile, to = _joined(builder, rows), arguments[3]
         for lane in range(LANES):
             picked = [row * LANES + lane for row in range(TILE)]

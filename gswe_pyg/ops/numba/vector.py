@@ -11,7 +11,7 @@ from numba import types
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import intrinsic, lower_builtin, models, register_model
 
-from gswe_pyg.ops.numba.simd import LANES, Rows, flip_negative, splat_lanes
+from gswe_pyg.ops.numba.simd import LANES, Rows, convert, flip_negative, splat_lanes
 
 _INT32 = ir.IntType(32)
 
@@ -48,16 +48,30 @@ def _define(function, build, result=None) -> None:
 _MAY_FUSE = ("contract",)
 _BOOLEANS = Vector(types.boolean)
 
+
+def _is_whole(vector: ir.Value) -> bool:
+    return isinstance(vector.type.element, ir.IntType)
+
+
+def _subtract(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+    return builder.sub(a, b) if _is_whole(a) else builder.fsub(a, b)
+
+
+def _compare(sign: str):
+    def build(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+        if _is_whole(a):
+            return builder.icmp_signed(sign, a, b)
+        return builder.fcmp_ordered(sign, a, b)
+
+    return build
+
+
 _define(operator.add, lambda builder, a, b: builder.fadd(a, b, flags=_MAY_FUSE))
-_define(operator.sub, lambda builder, a, b: builder.fsub(a, b))
+_define(operator.sub, _subtract)
 _define(operator.mul, lambda builder, a, b: builder.fmul(a, b, flags=_MAY_FUSE))
 _define(operator.and_, lambda builder, a, b: builder.and_(a, b))
 for function, sign in ((operator.lt, "<"), (operator.le, "<="), (operator.gt, ">")):
-    _define(
-        function,
-        lambda builder, a, b, sign=sign: builder.fcmp_ordered(sign, a, b),
-        _BOOLEANS,
-    )
+    _define(function, _compare(sign), _BOOLEANS)
 
 
 def _pick(sign: str):
@@ -65,7 +79,7 @@ def _pick(sign: str):
     def pick(typing_context, a, b):
         def generate(context, builder, signature, arguments):
             a, b = arguments
-            return builder.select(builder.fcmp_ordered(sign, a, b), a, b)
+            return builder.select(_compare(sign)(builder, a, b), a, b)
 
         return a(a, b), generate
 
@@ -102,18 +116,18 @@ def splat(typing_context, number):
     def generate(context, builder, signature, arguments):
         return splat_lanes(builder, arguments[0])
 
-    return Vector(types.float64)(types.float64), generate
+    return Vector(number)(number), generate
 
 
 @intrinsic
 def load(typing_context, array, at):
-    """A row, in double precision."""
+    """A row."""
 
     def generate(context, builder, signature, arguments):
-        row = Rows(context, builder, signature.args[0], arguments[0]).load(arguments[1])
-        return _in_double(builder, row)
+        rows = Rows(context, builder, signature.args[0], arguments[0])
+        return rows.load(arguments[1])
 
-    return Vector(types.float64)(array, types.intp), generate
+    return Vector(array.dtype)(array, types.intp), generate
 
 
 @intrinsic
@@ -121,14 +135,60 @@ def store(typing_context, row, array, at):
     """In the precision of the array."""
 
     def generate(context, builder, signature, arguments):
-        row, array, at = arguments
-        rows = Rows(context, builder, signature.args[1], array)
-        if rows.lane != row.type.element:
-            row = builder.fptrunc(row, ir.VectorType(rows.lane, LANES))
-        rows.store(row, at)
+        rows = Rows(context, builder, signature.args[1], arguments[1])
+        rows.store(convert(builder, arguments[0], rows.lane), arguments[2])
         return context.get_dummy_value()
 
     return types.void(row, array, types.intp), generate
+
+
+@intrinsic
+def converted(typing_context, row, like):
+    """To the type of another one, of floating point."""
+
+    def generate(context, builder, signature, arguments):
+        row, like = arguments
+        if _is_whole(row):
+            return builder.sitofp(row, like.type)
+        return convert(builder, row, like.type.element)
+
+    return like(row, like), generate
+
+
+@intrinsic
+def in_double(typing_context, row):
+    def generate(context, builder, signature, arguments):
+        return convert(builder, arguments[0], ir.DoubleType())
+
+    return Vector(types.float64)(row), generate
+
+
+@intrinsic
+def zeros_like(typing_context, row):
+    def generate(context, builder, signature, arguments):
+        return ir.Constant(arguments[0].type, [0] * LANES)
+
+    return row(row), generate
+
+
+@intrinsic
+def product(typing_context, a, b):
+    """Rounded before it is added to anything, as elsewhere."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.fmul(*arguments)
+
+    return a(a, b), generate
+
+
+@intrinsic
+def as_whole(typing_context, row):
+    """Without what is behind the point."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.fptosi(arguments[0], ir.VectorType(_INT32, LANES))
+
+    return Vector(types.int32)(row), generate
 
 
 @intrinsic
@@ -150,8 +210,7 @@ def gather(typing_context, array, places, at):
 
 
 def _half(which: int):
-    """A half of a row of pairs, in double precision: keys made values again, or the
-    masses beside them."""
+    """A half of a row of pairs: keys made values again, or the masses beside them."""
 
     @intrinsic
     def half(typing_context, pairs, at):
@@ -160,18 +219,11 @@ def _half(which: int):
             row = rows.load_half(arguments[1], which)
             if which == 0:
                 row = flip_negative(builder, row)
-            row = builder.bitcast(row, ir.VectorType(ir.FloatType(), LANES))
-            return _in_double(builder, row)
+            return builder.bitcast(row, ir.VectorType(ir.FloatType(), LANES))
 
-        return Vector(types.float64)(pairs, types.intp), generate
+        return Vector(types.float32)(pairs, types.intp), generate
 
     return half
 
 
 values_of_pairs, masses_of_pairs = _half(0), _half(1)
-
-
-def _in_double(builder: ir.IRBuilder, row: ir.Value) -> ir.Value:
-    if row.type.element == ir.DoubleType():
-        return row
-    return builder.fpext(row, ir.VectorType(ir.DoubleType(), LANES))

@@ -70,12 +70,15 @@ def weighted_quantile(
         job.order = address_of(order)
     _give_masses(job, mass, places)
     job.largest = limits.NETWORK_NODES
+    has_windows = reads.interpolation in HAS_WINDOWS
     if plan.largest > job.largest:
-        sort_large(values, plan, job, kernels.weighted_of_sorted, np.int64)
+        finish = kernels.means_of_sorted if has_windows else kernels.places_of_sorted
+        sort_large(values, plan, job, finish, np.int64)
     if (plan.sizes <= job.largest).any():
         num_rows = num_key_rows(min(plan.largest, job.largest))
-        is_double = with_order or weight.dtype == torch.float64
-        kernel = kernels.weighted_and_order if is_double else kernels.weighted
+        kernel = kernels.means_and_order if has_windows else kernels.places_and_order
+        if has_windows and not with_order and weight.dtype != torch.float64:
+            kernel = kernels.means
         run(kernel, job, num_rows, src.numel())
     return cast_like(out, src), order
 
@@ -97,7 +100,9 @@ def weighted_adjoint(
     if src.numel() > 0:
         job.out, job.order, job.grad_src = map(address_of, (points, order, out))
         _give_masses(job, mass, places)
-        run(kernels.weighted_adjoint, job, plan.largest, src.numel())
+        has_windows = reads.interpolation in HAS_WINDOWS
+        kernel = kernels.means_adjoint if has_windows else kernels.places_adjoint
+        run(kernel, job, plan.largest, src.numel())
     grad_mass = torch.zeros(len(src) * with_mass, dtype=torch.float64, device="cpu")
     if with_mass and src.numel() > 0 and reads.interpolation in HAS_WINDOWS:
         flat = (x.numpy().reshape(-1) for x in (points, as_floats(src)))

@@ -3,6 +3,9 @@
 The masses are in another order in each slice, so that a window has other elements in
 each. A row of elements is nevertheless looked at for all lanes at once: from the first
 row that ends in the window in any lane to the last that begins there.
+
+Windows are compared with cumulative masses in fixed point, which takes half as long as
+in double precision, unless some of them are too narrow for that.
 """
 
 from typing import NamedTuple
@@ -22,6 +25,7 @@ from gswe_pyg.ops.numba.interpolate import (
 )
 from gswe_pyg.ops.numba.job import (
     JOB,
+    SPARE_ROWS,
     bits_at,
     doubles_at,
     floats_at,
@@ -34,8 +38,11 @@ from gswe_pyg.ops.numba.job import (
 from gswe_pyg.ops.numba.simd import LANES, PLACE_BITS, pack_pairs, unpack_keys
 from gswe_pyg.ops.numba.sort import lanes_of_block, pack_block, sort_rows
 from gswe_pyg.ops.numba.vector import (
+    as_whole,
+    converted,
     gather,
     has_any,
+    in_double,
     larger,
     load,
     masses_of_pairs,
@@ -44,6 +51,7 @@ from gswe_pyg.ops.numba.vector import (
     splat,
     store,
     values_of_pairs,
+    zeros_like,
 )
 from gswe_pyg.ops.numba.windows import (
     HIGHER,
@@ -51,30 +59,40 @@ from gswe_pyg.ops.numba.windows import (
     STEP,
     WeightedReads,
     fill_windows,
-    has_windows,
+    fixed_unit,
     load_masses,
 )
+
+# Rows that are looked at before asking whether a window goes on: fewer questions are
+# fewer branches that are predicted wrongly.
+GROUP = SPARE_ROWS
+
+_LARGEST = np.int32(0x7FFFFFFF)
 
 
 class Room(NamedTuple):
     """A set in some lanes, in sorted order, and what is read from it."""
 
     keys: np.ndarray  # with places
-    pairs: np.ndarray  # or with masses, and
-    halves: np.ndarray  # the same
-    values: np.ndarray  # in the end, sorted values: all of these in one place
+    pairs: np.ndarray  # or with masses; in the end,
+    values: np.ndarray  # sorted values, or
+    floats: np.ndarray  # rows of these in single precision, each followed by
+    bits: np.ndarray  # where they end, in fixed point: all of these in one place
     placed: np.ndarray  # the gradients of the values, in single precision
     cumulative: np.ndarray  # where elements begin and end: a row more
     mass: np.ndarray  # of the set, in the order of its elements
-    grads: np.ndarray  # of each read
+    sums: np.ndarray  # of each read
     points: np.ndarray  # in single precision
     left: np.ndarray
     right: np.ndarray
     scale: np.ndarray
+    fixed_left: np.ndarray
+    fixed_right: np.ndarray
+    fixed_scale: np.ndarray
     ends: np.ndarray  # the first and the last element that have a mass, in each lane
     places: np.ndarray  # a row
     line: np.ndarray  # of bits
-    floats: np.ndarray  # the same
+    line_of_floats: np.ndarray  # the same
 
 
 @inlined
@@ -82,27 +100,34 @@ def _room(scratch, num_rows, num_reads):
     placed = scratch + 8 * LANES * num_rows
     cumulative = placed + 4 * LANES * num_rows
     mass = cumulative + 8 * LANES * (num_rows + 1)
-    grads = mass + 8 * num_rows
-    points = grads + 8 * LANES * num_reads
+    sums = mass + 8 * num_rows
+    points = sums + 8 * LANES * num_reads
     left = points + 4 * LANES * num_reads
     right = left + 8 * num_reads
     scale = right + 8 * num_reads
-    ends = scale + 8 * num_reads
+    fixed_left = scale + 8 * num_reads
+    fixed_right = fixed_left + 4 * num_reads
+    fixed_scale = fixed_right + 4 * num_reads
+    ends = fixed_scale + 4 * num_reads + 4 * (num_reads % 2)
     places = ends + 8 * 2 * LANES
     line = places + 4 * LANES
     return Room(
         longs_at(scratch),
         pairs_at(scratch),
-        floats_at(scratch),
         doubles_at(scratch),
+        floats_at(scratch),
+        bits_at(scratch),
         floats_at(placed),
         doubles_at(cumulative),
         doubles_at(mass),
-        doubles_at(grads),
+        doubles_at(sums),
         floats_at(points),
         doubles_at(left),
         doubles_at(right),
         doubles_at(scale),
+        bits_at(fixed_left),
+        bits_at(fixed_right),
+        floats_at(fixed_scale),
         longs_at(ends),
         bits_at(places),
         bits_at(line),
@@ -110,10 +135,52 @@ def _room(scratch, num_rows, num_reads):
     )
 
 
+class Sorted(NamedTuple):
+    """Values, where each of them ends, and windows, in one of two precisions."""
+
+    values: np.ndarray
+    ends: np.ndarray
+    first_end: int
+    stride: int  # from row to row, of both
+    left: np.ndarray
+    right: np.ndarray
+    scale: np.ndarray
+
+
+@inlined
+def _in_double(room):
+    windows = room.left, room.right, room.scale
+    return Sorted(room.values, room.cumulative, LANES, LANES, *windows)
+
+
+@inlined
+def _in_fixed_point(room):
+    windows = room.fixed_left, room.fixed_right, room.fixed_scale
+    return Sorted(room.floats, room.bits, LANES, 2 * LANES, *windows)
+
+
+@inlined
+def _end(rows, j):
+    return load(rows.ends, rows.first_end + j * rows.stride)
+
+
 @inlined
 def _reads_of(job):
     numerator, denominator = doubles_at(job.numerator), doubles_at(job.denominator)
     return WeightedReads(job.code, job.num_inner, job.num_reads, numerator, denominator)
+
+
+@inlined
+def _fix_windows(reads, unit, room):
+    for r in range(reads.num_inner):
+        left, right = _fixed(room.left[r], unit), _fixed(room.right[r], unit)
+        room.fixed_left[r], room.fixed_right[r] = left, right
+        room.fixed_scale[r] = 1 / np.float64(right - left)
+
+
+@inlined
+def _fixed(place, unit):
+    return np.int32(min(place * unit, np.float64(_LARGEST)))
 
 
 # Sorted elements and their masses #####################################################
@@ -125,8 +192,8 @@ def _mass_of_key(keys, at, stride, j, lane, mass):
 
 
 @inlined
-def _mass_of_pair(halves, at, stride, j, lane, mass):
-    return halves[2 * j * LANES + LANES + lane]
+def _mass_of_pair(floats, at, stride, j, lane, mass):
+    return floats[2 * j * LANES + LANES + lane]
 
 
 @inlined
@@ -137,74 +204,140 @@ def _mass_of_place(order, at, stride, j, lane, mass):
 @inlined
 def _find_ends(mass_of, source, at, stride, width, masses, room):
     """The first and the last element that have a mass, in each lane."""
-    for lane in range(width):
+    for lane in range(width * masses.has_zeros):
         first, last = 0, masses.size - 1
-        if masses.has_zeros:
-            while mass_of(source, at, stride, first, lane, room.mass) == 0:
-                first += 1
-            while mass_of(source, at, stride, last, lane, room.mass) == 0:
-                last -= 1
+        while mass_of(source, at, stride, first, lane, room.mass) == 0:
+            first += 1
+        while mass_of(source, at, stride, last, lane, room.mass) == 0:
+            last -= 1
         room.ends[lane], room.ends[LANES + lane] = first, last
-    for lane in range(width, LANES):
-        room.ends[lane], room.ends[LANES + lane] = 0, masses.size - 1
 
 
 @inlined
-def _open_ends(masses, room):
-    """Nothing is before the first element, and nothing behind the last one that has a
-    mass, which has what the sum may have lost."""
-    store(splat(-np.inf), room.cumulative, 0)
-    store(splat(np.inf), room.cumulative, masses.size * LANES)
+def _put(rows, j, total, scale):
+    """Where element ``j`` ends."""
+    store(total * scale, rows.ends, rows.first_end + j * rows.stride)
+
+
+@inlined
+def _put_fixed(rows, j, total, scale):
+    # As `_fixed` does it: ends that are equal remain so.
+    end = smaller(total * scale, splat(np.float64(_LARGEST)))
+    store(as_whole(end), rows.ends, rows.first_end + j * rows.stride)
+
+
+@inlined
+def _open_ends(masses, rows, room, largest):
+    """Nothing is behind the last element that has a mass, which has what the sum may
+    have lost."""
+    for j in range(masses.size - 1, masses.size + GROUP):
+        if j >= masses.size:
+            fill_with_zeros(rows.values, j * rows.stride, LANES)
+        store(splat(largest), rows.ends, rows.first_end + j * rows.stride)
     if masses.has_zeros:
-        for lane in range(LANES):
-            for j in range(room.ends[LANES + lane] + 1, masses.size):
-                room.cumulative[j * LANES + lane] = np.inf
+        for j in range(masses.size):
+            for lane in range(LANES):
+                if j >= room.ends[LANES + lane]:
+                    rows.ends[rows.first_end + j * rows.stride + lane] = largest
 
 
 @inlined
-def _unpack_pairs(masses, width, room):
-    _find_ends(_mass_of_pair, room.halves, 0, LANES, width, masses, room)
-    total, unit, factor = splat(0.0), splat(masses.unit), splat(masses.factor)
+def _unpack_pairs(job, masses, at, width, rows, put, scale, room):
+    _find_ends(_mass_of_pair, room.floats, 0, LANES, width, masses, room)
+    total, unit, scale = splat(0.0), splat(masses.unit), splat(scale)
     for j in range(masses.size):
-        at = j * LANES
-        value, own = values_of_pairs(room.pairs, at), masses_of_pairs(room.pairs, at)
-        store(value, room.values, at)
+        value = values_of_pairs(room.pairs, j * LANES)
+        own = in_double(masses_of_pairs(room.pairs, j * LANES))
         total = total + own * unit
-        store(total * factor, room.cumulative, at + LANES)
-    _open_ends(masses, room)
+        store(value, rows.values, j * rows.stride)
+        put(rows, j, total, scale)
 
 
 @inlined
-def _unpack_keys(job, masses, at, width, room):
+def _unpack_keys(job, masses, at, width, rows, put, scale, room):
     """Writes the order, too, if there is room for it."""
     order, num_slices = bits_at(job.order), job.num_slices
     _find_ends(_mass_of_key, room.keys, 0, LANES, width, masses, room)
-    total, factor = splat(0.0), splat(masses.factor)
+    total, scale = splat(0.0), splat(scale)
     for j in range(masses.size):
-        row = j * LANES
-        unpack_keys(room.keys, row, room.line, 0, room.places, 0)
-        store(load(room.floats, 0), room.values, row)
+        unpack_keys(room.keys, j * LANES, room.line, 0, room.places, 0)
         if job.order != 0:
             write_row(room.places, 0, width, order, at + j * num_slices)
         total = total + gather(room.mass, room.places, 0)
-        store(total * factor, room.cumulative, row + LANES)
-    _open_ends(masses, room)
+        store(load(room.line_of_floats, 0), rows.values, j * rows.stride)
+        put(rows, j, total, scale)
 
 
 @inlined
-def _read_order(order, at, num_slices, width, masses, room):
-    """The same, from an order that is given."""
+def _read_order(job, masses, at, width, rows, put, scale, room):
+    """The same, from an order that is given, with zeros for values."""
+    order, num_slices = bits_at(job.order), job.num_slices
     _find_ends(_mass_of_place, order, at, num_slices, width, masses, room)
     fill_with_zeros(room.places, 0, LANES)
-    total, factor = splat(0.0), splat(masses.factor)
+    total, scale = splat(0.0), splat(scale)
     for j in range(masses.size):
         read_row(order, at + j * num_slices, width, room.places, 0)
         total = total + gather(room.mass, room.places, 0)
-        store(total * factor, room.cumulative, (j + 1) * LANES)
-    _open_ends(masses, room)
+        fill_with_zeros(rows.values, j * rows.stride, LANES)
+        put(rows, j, total, scale)
 
 
-# Windows ##############################################################################
+# Means over windows ###################################################################
+
+
+@inlined
+def _add_means(reads, rows, room, add_mean):
+    """Calls a function for each window and the first row that ends behind its left end
+    in any lane."""
+    low, before = 0, rows.left[0]
+    for r in range(reads.num_inner):
+        if rows.left[r] < before:  # levels come in any order
+            low = 0
+        before = rows.left[r]
+        left = splat(before)
+        while not has_any(left <= _end(rows, low)):
+            low += 1
+        add_mean(rows, r, low, left, splat(rows.right[r]), splat(rows.scale[r]), room)
+
+
+@inlined
+def _read_mean(rows, r, low, left, right, scale, room):
+    """The mean of the values in a window."""
+    # The same groups whatever row other lanes begin in, so that it has the same bits.
+    j, start, total, is_more = low // GROUP * GROUP, left, splat(0.0), True
+    while is_more:
+        some = zeros_like(scale)
+        for _ in range(GROUP):
+            stop = smaller(larger(_end(rows, j), left), right)
+            share = converted(stop - start, scale) * scale
+            sum_with = some + share * load(rows.values, j * rows.stride)
+            # Nothing of infinity is nothing.
+            some = select(stop > start, sum_with, some)
+            start = stop
+            j += 1
+        total = total + in_double(some)
+        is_more = has_any(stop < right)
+    store(total, room.points, r * LANES)
+
+
+@inlined
+def _add_mean(rows, r, low, left, right, scale, room):
+    """Its transpose: from the gradient of a point to those of the values."""
+    grad = converted(load(room.points, r * LANES), scale)
+    j, start, is_more = low, left, True
+    while is_more:
+        for _ in range(GROUP):
+            stop = smaller(larger(_end(rows, j), left), right)
+            share = converted(stop - start, scale) * scale
+            before = load(rows.values, j * rows.stride)
+            sum_with = before + share * grad
+            store(select(stop > start, sum_with, before), rows.values, j * rows.stride)
+            start = stop
+            j += 1
+        is_more = has_any(stop < right)
+
+
+# Elements at places ###################################################################
 
 
 @inlined
@@ -217,47 +350,21 @@ def _first_row(cumulative, first, row):
 
 
 @inlined
-def _add_windows(reads, room, add_means, add_at):
+def _add_places(reads, rows, room, add_at):
     """Calls a function for each read and the row that it begins in."""
     code, low, before = reads.code, 0, 0.0
+    store(splat(-np.inf), room.cumulative, 0)
     for r in range(reads.num_inner):
         begin, end = room.left[r], room.right[r]
-        has_end = end > begin
-        only_end = has_end and code in (STEP, HIGHER)
+        only_end = end > begin and code in (STEP, HIGHER)
         first = end if only_end else begin
         if first < before:  # levels come in any order
             low = 0
         before = first
         low = _first_row(room.cumulative, first, low)
-        if has_end and has_windows(code):
-            add_means(room, r, low, begin, end)
-        elif only_end:
-            add_at(room, r, low, end, False, True)
-        else:
-            add_at(room, r, low, begin, True, True)
-            if has_end and code == MIDPOINT:
-                add_at(room, r, low, end, False, False)
-
-
-@inlined
-def _read_mean(room, r, low, begin, end):
-    """The mean of the values in a window."""
-    cumulative, j = room.cumulative, low
-    left, right = splat(begin), splat(end)
-    total, none = splat(0.0), splat(0.0)
-    start = smaller(larger(load(cumulative, j * LANES), left), right)
-    is_more = True
-    while is_more:
-        stop = load(cumulative, (j + 1) * LANES)
-        is_more = has_any(stop < right)
-        stop = smaller(larger(stop, left), right)
-        share = stop - start
-        # Nothing of infinity is nothing.
-        sum_with = total + share * load(room.values, j * LANES)
-        total = select(share > none, sum_with, total)
-        start = stop
-        j += 1
-    store(total * splat(room.scale[r]), room.points, r * LANES)
+        add_at(room, r, low, first, not only_end, True)
+        if end > begin and code == MIDPOINT:
+            add_at(room, r, low, end, False, False)
 
 
 @inlined
@@ -279,35 +386,15 @@ def _read_at(room, r, low, place, is_above, is_first):
         j += 1
     found = found * splat(room.scale[r])
     if not is_first:
-        found = found + load(room.grads, r * LANES)
-    store(found, room.grads, r * LANES)
+        found = found + load(room.sums, r * LANES)
+    store(found, room.sums, r * LANES)
     store(found, room.points, r * LANES)
-
-
-@inlined
-def _add_mean(room, r, low, begin, end):
-    """Its transpose: from the gradient of a point to those of the values."""
-    cumulative, values, j = room.cumulative, room.values, low
-    left, right, none = splat(begin), splat(end), splat(0.0)
-    grad = load(room.points, r * LANES) * splat(room.scale[r])
-    start = smaller(larger(load(cumulative, j * LANES), left), right)
-    is_more = True
-    while is_more:
-        stop = load(cumulative, (j + 1) * LANES)
-        is_more = has_any(stop < right)
-        stop = smaller(larger(stop, left), right)
-        share = stop - start
-        before = load(values, j * LANES)
-        sum_with = before + share * grad
-        store(select(share > none, sum_with, before), values, j * LANES)
-        start = stop
-        j += 1
 
 
 @inlined
 def _add_at(room, r, low, place, is_above, is_first):
     cumulative, values, j, at = room.cumulative, room.values, low, splat(place)
-    grad = load(room.points, r * LANES) * splat(room.scale[r])
+    grad = in_double(load(room.points, r * LANES)) * splat(room.scale[r])
     start, is_more = load(cumulative, low * LANES), True
     while is_more:
         stop = load(cumulative, (j + 1) * LANES)
@@ -325,45 +412,127 @@ def _add_at(room, r, low, place, is_above, is_first):
 
 
 @inlined
-def _finish(job, reads, masses, graph, first, width, room):
-    """From sorted values to points."""
-    num_inner, num_reads, points = reads.num_inner, reads.num_reads, room.points
-    _add_windows(reads, room, _read_mean, _read_at)
-    for i in range(num_reads - num_inner):
+def _read_extremes(reads, width, rows, room):
+    for i in range(reads.num_reads - reads.num_inner):
         for lane in range(width):
-            at = room.ends[i * LANES + lane] * LANES + lane
-            points[(num_inner + i) * LANES + lane] = room.values[at]
-    to = (graph * job.num_slices + first) * num_reads
-    write_points(points, num_reads, width, floats_at(job.out), to)
+            at = room.ends[i * LANES + lane] * rows.stride + lane
+            room.points[(reads.num_inner + i) * LANES + lane] = rows.values[at]
 
 
 @inlined
-def _sort_with_places(job, masses, start, first, width, room):
-    base = start * job.num_slices + first
+def _sort_with_places(job, masses, start, at, width, room):
     bits, size = bits_at(job.src), masses.size
-    pack_block(bits, base, job.num_slices, size, width, room.keys, room.line)
+    pack_block(bits, at, job.num_slices, size, width, room.keys, room.line)
     sort_rows(room.keys, size)
-    _unpack_keys(job, masses, base, width, room)
 
 
 @inlined
-def _sort_with_masses(job, masses, start, first, width, room):
+def _sort_with_masses(job, masses, start, at, width, room):
     """Where masses have single precision, and no order is wanted."""
     bits, mass, pairs = bits_at(job.src), doubles_at(job.mass), room.pairs
     for j in range(masses.size):
-        own, at = np.float32(mass[start + j]), (start + j) * job.num_slices + first
+        own = np.float32(mass[start + j])
         if width == LANES:
             pack_pairs(bits, at, pairs, j * LANES, own)
         else:
             for lane in range(width):
                 room.line[lane] = bits[at + lane]
             pack_pairs(room.line, 0, pairs, j * LANES, own)
+        at += job.num_slices
     sort_rows(pairs, masses.size)
-    _unpack_pairs(masses, width, room)
 
 
 @inlined
-def _sort_and_finish(pointer, sort):
+def _read_means(job, reads, masses, unit, at, width, unpack, room):
+    """From sorted keys to points."""
+    if unit > 0:
+        rows, scale = _in_fixed_point(room), masses.factor * unit
+        unpack(job, masses, at, width, rows, _put_fixed, scale, room)
+        _open_ends(masses, rows, room, _LARGEST)
+        _add_means(reads, rows, room, _read_mean)
+        _read_extremes(reads, width, rows, room)
+    else:
+        rows = _in_double(room)
+        unpack(job, masses, at, width, rows, _put, masses.factor, room)
+        _open_ends(masses, rows, room, np.inf)
+        _add_means(reads, rows, room, _read_mean)
+        _read_extremes(reads, width, rows, room)
+
+
+@inlined
+def _read_places(job, reads, masses, unit, at, width, unpack, room):
+    rows = _in_double(room)
+    unpack(job, masses, at, width, rows, _put, masses.factor, room)
+    _open_ends(masses, rows, room, np.inf)
+    _add_places(reads, rows, room, _read_at)
+    _read_extremes(reads, width, rows, room)
+
+
+@inlined
+def _write_points(job, reads, graph, first, width, room):
+    to = (graph * job.num_slices + first) * reads.num_reads
+    write_points(room.points, reads.num_reads, width, floats_at(job.out), to)
+
+
+@inlined
+def _add_gradients_of_means(job, reads, masses, unit, at, width, room):
+    """From gradients of points to those of the values, in single precision."""
+    if unit > 0:
+        rows, scale = _in_fixed_point(room), masses.factor * unit
+        _read_order(job, masses, at, width, rows, _put_fixed, scale, room)
+        _open_ends(masses, rows, room, _LARGEST)
+        _add_means(reads, rows, room, _add_mean)
+    else:
+        rows = _in_double(room)
+        _read_order(job, masses, at, width, rows, _put, masses.factor, room)
+        _open_ends(masses, rows, room, np.inf)
+        _add_means(reads, rows, room, _add_mean)
+        _round_sums(masses, room)
+
+
+@inlined
+def _add_gradients_of_places(job, reads, masses, unit, at, width, room):
+    rows = _in_double(room)
+    _read_order(job, masses, at, width, rows, _put, masses.factor, room)
+    _open_ends(masses, rows, room, np.inf)
+    _add_places(reads, rows, room, _add_at)
+    _round_sums(masses, room)
+
+
+@inlined
+def _round_sums(masses, room):
+    """From double precision to rows as those in fixed point are."""
+    for j in range(masses.size):
+        store(load(room.values, j * LANES), room.floats, 2 * j * LANES)
+
+
+@inlined
+def _write_gradients(job, reads, masses, at, width, room):
+    sums, size, num_inner = room.floats, masses.size, reads.num_inner
+    for i in range(reads.num_reads - num_inner):
+        for lane in range(width):
+            to = room.ends[i * LANES + lane] * 2 * LANES + lane
+            sums[to] += room.points[(num_inner + i) * LANES + lane]
+    order, out = bits_at(job.order), floats_at(job.grad_src)
+    scatter(sums, 2 * LANES, size, size, order, at, job, width, room.placed, out)
+
+
+@inlined
+def _load_set(job, reads, start, size, room):
+    """The masses of a set, and its windows; also in fixed point, if a unit for that is
+    returned."""
+    masses = load_masses(doubles_at(job.mass), start, size, reads, room.mass)
+    fill_windows(reads, masses, room.left, room.right, room.scale)
+    unit = fixed_unit(reads, masses, room.left, room.right)
+    if unit > 0:
+        _fix_windows(reads, unit, room)
+    for lane in range(LANES):  # as if all had a mass
+        room.ends[lane], room.ends[LANES + lane] = 0, size - 1
+    return masses, unit
+
+
+@inlined
+def _sort_and_read(pointer, sort, unpack, read):
     """The points of the graphs that are not too large."""
     job = carray(pointer, 1, JOB)[0]
     ptr, reads = longs_at(job.ptr), _reads_of(job)
@@ -376,39 +545,44 @@ def _sort_and_finish(pointer, sort):
             size = ptr[graph + 1] - start
             if size > job.largest:
                 continue
-            masses = load_masses(doubles_at(job.mass), start, size, reads, room.mass)
-            fill_windows(reads, masses, room.left, room.right, room.scale)
+            masses, unit = _load_set(job, reads, start, size, room)
             for block in range(part.first_slice, part.last_slice, LANES):
                 first, width = lanes_of_block(block, part)
                 if size == 0:
                     row_of_zeros(job, graph, first, width)
                     continue
-                sort(job, masses, start, first, width, room)
-                _finish(job, reads, masses, graph, first, width, room)
+                at = start * job.num_slices + first
+                sort(job, masses, start, at, width, room)
+                read(job, reads, masses, unit, at, width, unpack, room)
+                _write_points(job, reads, graph, first, width, room)
         item = next_item(pointer)
 
 
 @Kernel
-def weighted(pointer):
-    _sort_and_finish(pointer, _sort_with_masses)
+def means(pointer):
+    _sort_and_read(pointer, _sort_with_masses, _unpack_pairs, _read_means)
 
 
 @Kernel
-def weighted_and_order(pointer):
+def means_and_order(pointer):
     """Also the order, if there is room for it."""
-    _sort_and_finish(pointer, _sort_with_places)
+    _sort_and_read(pointer, _sort_with_places, _unpack_keys, _read_means)
 
 
 @Kernel
-def weighted_of_sorted(pointer):
+def places_and_order(pointer):
+    _sort_and_read(pointer, _sort_with_places, _unpack_keys, _read_places)
+
+
+@inlined
+def _read_sorted(pointer, read):
     """From sorted keys ``[width, size]`` of a graph to its points."""
     job = carray(pointer, 1, JOB)[0]
     graph, reads = job.graph, _reads_of(job)
     room = _room(own_scratch(pointer, job), job.num_rows, job.num_reads)
     start = longs_at(job.ptr)[graph]
     size = longs_at(job.ptr)[graph + 1] - start
-    masses = load_masses(doubles_at(job.mass), start, size, reads, room.mass)
-    fill_windows(reads, masses, room.left, room.right, room.scale)
+    masses, unit = _load_set(job, reads, start, size, room)
     for block in range(0, job.width, LANES):
         first, width = job.first_slice + block, min(LANES, job.width - block)
         keys = longs_at(job.keys + 8 * block * size)
@@ -417,42 +591,52 @@ def weighted_of_sorted(pointer):
                 # Lanes that are not there are those of the first one.
                 own = lane if lane < width else 0
                 room.keys[j * LANES + lane] = keys[own * size + j]
-        _unpack_keys(job, masses, start * job.num_slices + first, width, room)
-        _finish(job, reads, masses, graph, first, width, room)
+        at = start * job.num_slices + first
+        read(job, reads, masses, unit, at, width, _unpack_keys, room)
+        _write_points(job, reads, graph, first, width, room)
 
 
 @Kernel
-def weighted_adjoint(pointer):
+def means_of_sorted(pointer):
+    _read_sorted(pointer, _read_means)
+
+
+@Kernel
+def places_of_sorted(pointer):
+    _read_sorted(pointer, _read_places)
+
+
+@inlined
+def _add_gradients(pointer, add_gradients):
     """From gradients of the points to those of the values."""
     job = carray(pointer, 1, JOB)[0]
-    num_slices, ptr, mass = job.num_slices, longs_at(job.ptr), doubles_at(job.mass)
-    order, reads = bits_at(job.order), _reads_of(job)
+    ptr, reads = longs_at(job.ptr), _reads_of(job)
     room = _room(own_scratch(pointer, job), job.num_rows, job.num_reads)
-    sums, grads, num_inner = room.values, room.points, reads.num_inner
+    grads = room.points
     fill_with_zeros(grads, 0, reads.num_reads * LANES)  # lanes that are not there
     item = next_item(pointer)
     while item < job.num_chunks * job.num_cuts:
-        part = part_of(item, job.num_sets, job.num_chunks, num_slices, job.num_cuts)
+        part = part_of(item, job.num_sets, job.num_chunks, job.num_slices, job.num_cuts)
         for graph in range(part.first_graph, part.last_graph):
             start = ptr[graph]
             size = ptr[graph + 1] - start
             if size == 0:
                 continue
-            masses = load_masses(mass, start, size, reads, room.mass)
-            fill_windows(reads, masses, room.left, room.right, room.scale)
+            masses, unit = _load_set(job, reads, start, size, room)
             for block in range(part.first_slice, part.last_slice, LANES):
                 first, width = lanes_of_block(block, part)
-                at = start * num_slices + first
+                at = start * job.num_slices + first
                 read_gradients(job, item, graph, first, width, 0, grads, 0)
-                _read_order(order, at, num_slices, width, masses, room)
-                fill_with_zeros(sums, 0, size * LANES)
-                _add_windows(reads, room, _add_mean, _add_at)
-                for i in range(reads.num_reads - num_inner):
-                    for lane in range(width):
-                        to = room.ends[i * LANES + lane] * LANES + lane
-                        sums[to] += grads[(num_inner + i) * LANES + lane]
-                out = floats_at(job.grad_src)
-                scatter(
-                    sums, size, size, order, at, num_slices, width, room.placed, out
-                )
+                add_gradients(job, reads, masses, unit, at, width, room)
+                _write_gradients(job, reads, masses, at, width, room)
         item = next_item(pointer)
+
+
+@Kernel
+def means_adjoint(pointer):
+    _add_gradients(pointer, _add_gradients_of_means)
+
+
+@Kernel
+def places_adjoint(pointer):
+    _add_gradients(pointer, _add_gradients_of_places)

@@ -13,6 +13,10 @@ from gswe_pyg.ops.numba.compiling import inlined
 
 EPSILON = float(np.finfo(np.float64).eps)
 
+# Windows of fewer units than this are not read in fixed point: an end is exact to half
+# a unit, which changes a mean by as much of the distance of two neighbouring values.
+FEWEST_UNITS = float(1 << 19)
+
 STEP, BARYCENTRIC, LINEAR, LEVEL_LINEAR, LOWER, HIGHER, MIDPOINT, NEAREST = range(8)
 
 
@@ -117,6 +121,20 @@ def fill_windows(reads, masses, left, right, scale):
             first = np.rint(first / masses.unit) * masses.unit
         elif reads.code == MIDPOINT and last > first:
             factor = 0.5
-        elif has_windows(reads.code) and last > first:
+        elif has_windows(reads.code):
+            # A count may vanish beside the total: then the element at this place.
+            last = max(last, np.nextafter(first, np.inf))
             factor = 1 / (last - first)
         left[r], right[r], scale[r] = first, last, factor
+
+
+@inlined
+def fixed_unit(reads, masses, left, right):
+    """By what the ends of windows are multiplied to become whole numbers of 31 bits.
+    Zero if there is a window that would have too few digits."""
+    exponent = math.frexp(masses.total * masses.factor)[1]
+    unit = math.ldexp(1.0, 31 - exponent)
+    for r in range(reads.num_inner):
+        if (right[r] - left[r]) * unit < FEWEST_UNITS:
+            return 0.0
+    return unit
