@@ -15,7 +15,7 @@ EPSILON = float(np.finfo(np.float64).eps)
 
 # Windows of fewer units than this are not read in fixed point: an end is exact to half
 # a unit, which changes a mean by as much of the distance of two neighbouring values.
-FEWEST_UNITS = float(1 << 19)
+FEWEST_UNITS = float(1 << 23)
 
 STEP, BARYCENTRIC, LINEAR, LEVEL_LINEAR, LOWER, HIGHER, MIDPOINT, NEAREST = range(8)
 
