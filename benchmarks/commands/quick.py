@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.engine.arguments import option, parse
-from benchmarks.engine.config import check_positive
+from benchmarks.engine.config import check_least
 
 
 @dataclass
@@ -22,7 +22,7 @@ class Options:
     results: str = option("results-quick", "folder of the records and of the figure")
 
     def __post_init__(self) -> None:
-        check_positive(self, "sets", "steps", "seeds", "workers")
+        check_least(self, sets=1, steps=1, seeds=1, workers=1)
 
 
 def main(arguments: list[str]) -> int:
