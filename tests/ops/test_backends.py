@@ -13,6 +13,7 @@ import backends
 import numpy as np
 import pytest
 import torch
+from numba.core.dispatcher import Dispatcher
 
 from gswe_pyg.ops import (
     backend,
@@ -820,3 +821,18 @@ def test_backend_from_the_environment(name, expected):
         check=True,
     )
     assert process.stdout.startswith(expected)
+
+
+def test_every_part_of_a_kernel_divides_as_numpy_does():
+    """A part is compiled once for all kernels: where it raised for one, it would for
+    all, and kernels cannot raise."""
+    names = [name for name in sys.modules if name.startswith("gswe_pyg.ops.numba.")]
+    parts = {
+        f"{name}.{key}": part
+        for name in names
+        for key, part in vars(sys.modules[name]).items()
+        if isinstance(part, Dispatcher)
+    }
+    assert len(parts) > 50
+    models = {key: part.targetoptions.get("error_model") for key, part in parts.items()}
+    assert {key for key, model in models.items() if model != "numpy"} == set()

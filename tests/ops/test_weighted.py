@@ -32,7 +32,6 @@ def window_means(x, mass, num_points, interpolation):
     return np.einsum("jl,jml->lm", values, shares), shares, order
 
 
-# Windows are read in fixed point, or in double precision if they are narrow.
 @pytest.mark.parametrize(
     ("size", "num_points", "interpolation"),
     [
@@ -214,3 +213,37 @@ def test_a_bound_does_not_spare_the_cpu_its_checks():
         segment_quantile(
             src, ptr, 2, weight=torch.tensor([1.0, -1.0, 1.0]), max_num_elements=3
         )
+
+
+@pytest.mark.parametrize(
+    ("values", "weight", "num_points", "expected"),
+    [
+        ([0, 1, -np.inf, 2], [1, 1, 1e-10, 1], 2, [-np.inf, 5 / 3]),
+        ([0, 1, np.nan, 2], [1, 1, 1e-9, 1], 2, [1 / 3, np.nan]),
+        ([0, 1, 2, 1e9], [1, 1, 1, 1e-9], 1, [4 / 3]),
+    ],
+)
+@pytest.mark.parametrize("name", available())
+def test_elements_of_little_mass_count(values, weight, num_points, expected, name):
+    src = torch.tensor(values, dtype=torch.float)[:, None]
+    arguments = (torch.tensor([0, 4]), num_points, "barycentric", torch.tensor(weight))
+    with backend(name):
+        found = segment_quantile(src, *arguments)
+        with_order = segment_quantile(src.clone().requires_grad_(), *arguments)
+    expected = torch.tensor(expected).view(1, 1, -1)
+    torch.testing.assert_close(found, expected, equal_nan=True)
+    torch.testing.assert_close(with_order.detach(), expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", available())
+def test_gradients_of_elements_of_little_mass(name):
+    """Each has its share as its gradient, to the last digits of its own."""
+    rng = np.random.default_rng(0)
+    src = torch.from_numpy(rng.normal(size=(50, 17))).float().requires_grad_()
+    weight = torch.from_numpy(rng.normal(size=50) * 8).softmax(0).float()
+    with backend(name):
+        out = segment_quantile(src, torch.tensor([0, 50]), 1, "barycentric", weight)
+    (grad,) = torch.autograd.grad(out.sum(), src)
+    expected = (weight.double() / weight.double().sum())[:, None].expand(-1, 17)
+    # What is left over of sums in double precision.
+    torch.testing.assert_close(grad.double(), expected, rtol=1e-5, atol=1e-14)

@@ -14,7 +14,9 @@ from numba.core.ccallback import CFunc
 from gswe_pyg.ops.threads import run_in_team
 
 # A part of a kernel: a call for each row would take longer than what is done to it.
-inlined = njit(nogil=True, forceinline=True)
+# Where a part is compiled for several kernels, the first one would decide what a
+# division by zero does, unless all say the same.
+inlined = njit(nogil=True, forceinline=True, error_model="numpy")
 
 
 class Kernel:
@@ -47,7 +49,7 @@ class Kernel:
 
 def kernel(function: Callable) -> Callable:
     """A function of arrays, compiled as a :class:`Kernel` is."""
-    dispatcher = njit(function, nogil=True)
+    dispatcher = njit(function, nogil=True, error_model="numpy")
     with suppress(RuntimeError):  # no place
         dispatcher._cache = _ForgivingCache(function)
     return dispatcher

@@ -48,30 +48,16 @@ def _define(function, build, result=None) -> None:
 _MAY_FUSE = ("contract",)
 _BOOLEANS = Vector(types.boolean)
 
-
-def _is_whole(vector: ir.Value) -> bool:
-    return isinstance(vector.type.element, ir.IntType)
-
-
-def _subtract(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
-    return builder.sub(a, b) if _is_whole(a) else builder.fsub(a, b)
-
-
-def _compare(sign: str):
-    def build(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
-        if _is_whole(a):
-            return builder.icmp_signed(sign, a, b)
-        return builder.fcmp_ordered(sign, a, b)
-
-    return build
-
-
 _define(operator.add, lambda builder, a, b: builder.fadd(a, b, flags=_MAY_FUSE))
-_define(operator.sub, _subtract)
+_define(operator.sub, lambda builder, a, b: builder.fsub(a, b))
 _define(operator.mul, lambda builder, a, b: builder.fmul(a, b, flags=_MAY_FUSE))
 _define(operator.and_, lambda builder, a, b: builder.and_(a, b))
 for function, sign in ((operator.lt, "<"), (operator.le, "<="), (operator.gt, ">")):
-    _define(function, _compare(sign), _BOOLEANS)
+    _define(
+        function,
+        lambda builder, a, b, sign=sign: builder.fcmp_ordered(sign, a, b),
+        _BOOLEANS,
+    )
 
 
 def _pick(sign: str):
@@ -79,7 +65,7 @@ def _pick(sign: str):
     def pick(typing_context, a, b):
         def generate(context, builder, signature, arguments):
             a, b = arguments
-            return builder.select(_compare(sign)(builder, a, b), a, b)
+            return builder.select(builder.fcmp_ordered(sign, a, b), a, b)
 
         return a(a, b), generate
 
@@ -144,12 +130,10 @@ def store(typing_context, row, array, at):
 
 @intrinsic
 def converted(typing_context, row, like):
-    """To the type of another one, of floating point."""
+    """To the precision of another one."""
 
     def generate(context, builder, signature, arguments):
         row, like = arguments
-        if _is_whole(row):
-            return builder.sitofp(row, like.type)
         return convert(builder, row, like.type.element)
 
     return like(row, like), generate
@@ -164,14 +148,6 @@ def in_double(typing_context, row):
 
 
 @intrinsic
-def zeros_like(typing_context, row):
-    def generate(context, builder, signature, arguments):
-        return ir.Constant(arguments[0].type, [0] * LANES)
-
-    return row(row), generate
-
-
-@intrinsic
 def product(typing_context, a, b):
     """Rounded before it is added to anything, as elsewhere."""
 
@@ -179,16 +155,6 @@ def product(typing_context, a, b):
         return builder.fmul(*arguments)
 
     return a(a, b), generate
-
-
-@intrinsic
-def as_whole(typing_context, row):
-    """Without what is behind the point."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.fptosi(arguments[0], ir.VectorType(_INT32, LANES))
-
-    return Vector(types.int32)(row), generate
 
 
 @intrinsic

@@ -3,9 +3,6 @@
 The masses are in another order in each slice, so that a window has other elements in
 each. A row of elements is nevertheless looked at for all lanes at once: from the first
 row that ends in the window in any lane to the last that begins there.
-
-Windows are compared with cumulative masses in fixed point, which takes half as long as
-in double precision, unless some of them are too narrow for that.
 """
 
 from typing import NamedTuple
@@ -38,8 +35,6 @@ from gswe_pyg.ops.numba.job import (
 from gswe_pyg.ops.numba.simd import LANES, PLACE_BITS, pack_pairs, unpack_keys
 from gswe_pyg.ops.numba.sort import lanes_of_block, pack_block, sort_rows
 from gswe_pyg.ops.numba.vector import (
-    as_whole,
-    converted,
     gather,
     has_any,
     in_double,
@@ -51,7 +46,6 @@ from gswe_pyg.ops.numba.vector import (
     splat,
     store,
     values_of_pairs,
-    zeros_like,
 )
 from gswe_pyg.ops.numba.windows import (
     HIGHER,
@@ -59,7 +53,6 @@ from gswe_pyg.ops.numba.windows import (
     STEP,
     WeightedReads,
     fill_windows,
-    fixed_unit,
     load_masses,
 )
 
@@ -67,17 +60,14 @@ from gswe_pyg.ops.numba.windows import (
 # fewer branches that are predicted wrongly.
 GROUP = SPARE_ROWS
 
-_LARGEST = np.int32(0x7FFFFFFF)
-
 
 class Room(NamedTuple):
     """A set in some lanes, in sorted order, and what is read from it."""
 
     keys: np.ndarray  # with places
     pairs: np.ndarray  # or with masses; in the end,
-    values: np.ndarray  # sorted values, or
-    floats: np.ndarray  # rows of these in single precision, each followed by
-    bits: np.ndarray  # where they end, in fixed point: all of these in one place
+    values: np.ndarray  # sorted values, or their gradients, and
+    floats: np.ndarray  # what is rounded of these: all of these in one place
     placed: np.ndarray  # the gradients of the values, in single precision
     cumulative: np.ndarray  # where elements begin and end: a row more
     mass: np.ndarray  # of the set, in the order of its elements
@@ -86,9 +76,6 @@ class Room(NamedTuple):
     left: np.ndarray
     right: np.ndarray
     scale: np.ndarray
-    fixed_left: np.ndarray
-    fixed_right: np.ndarray
-    fixed_scale: np.ndarray
     ends: np.ndarray  # the first and the last element that have a mass, in each lane
     places: np.ndarray  # a row
     line: np.ndarray  # of bits
@@ -105,10 +92,7 @@ def _room(scratch, num_rows, num_reads):
     left = points + 4 * LANES * num_reads
     right = left + 8 * num_reads
     scale = right + 8 * num_reads
-    fixed_left = scale + 8 * num_reads
-    fixed_right = fixed_left + 4 * num_reads
-    fixed_scale = fixed_right + 4 * num_reads
-    ends = fixed_scale + 4 * num_reads + 4 * (num_reads % 2)
+    ends = scale + 8 * num_reads
     places = ends + 8 * 2 * LANES
     line = places + 4 * LANES
     return Room(
@@ -116,7 +100,6 @@ def _room(scratch, num_rows, num_reads):
         pairs_at(scratch),
         doubles_at(scratch),
         floats_at(scratch),
-        bits_at(scratch),
         floats_at(placed),
         doubles_at(cumulative),
         doubles_at(mass),
@@ -125,9 +108,6 @@ def _room(scratch, num_rows, num_reads):
         doubles_at(left),
         doubles_at(right),
         doubles_at(scale),
-        bits_at(fixed_left),
-        bits_at(fixed_right),
-        floats_at(fixed_scale),
         longs_at(ends),
         bits_at(places),
         bits_at(line),
@@ -135,52 +115,16 @@ def _room(scratch, num_rows, num_reads):
     )
 
 
-class Sorted(NamedTuple):
-    """Values, where each of them ends, and windows, in one of two precisions."""
-
-    values: np.ndarray
-    ends: np.ndarray
-    first_end: int
-    stride: int  # from row to row, of both
-    left: np.ndarray
-    right: np.ndarray
-    scale: np.ndarray
-
-
 @inlined
-def _in_double(room):
-    windows = room.left, room.right, room.scale
-    return Sorted(room.values, room.cumulative, LANES, LANES, *windows)
-
-
-@inlined
-def _in_fixed_point(room):
-    windows = room.fixed_left, room.fixed_right, room.fixed_scale
-    return Sorted(room.floats, room.bits, LANES, 2 * LANES, *windows)
-
-
-@inlined
-def _end(rows, j):
-    return load(rows.ends, rows.first_end + j * rows.stride)
+def _end(room, j):
+    """Where element ``j`` ends."""
+    return load(room.cumulative, (j + 1) * LANES)
 
 
 @inlined
 def _reads_of(job):
     numerator, denominator = doubles_at(job.numerator), doubles_at(job.denominator)
     return WeightedReads(job.code, job.num_inner, job.num_reads, numerator, denominator)
-
-
-@inlined
-def _fix_windows(reads, unit, room):
-    for r in range(reads.num_inner):
-        left, right = _fixed(room.left[r], unit), _fixed(room.right[r], unit)
-        room.fixed_left[r], room.fixed_right[r] = left, right
-        room.fixed_scale[r] = 1 / np.float64(right - left)
-
-
-@inlined
-def _fixed(place, unit):
-    return np.int32(min(place * unit, np.float64(_LARGEST)))
 
 
 # Sorted elements and their masses #####################################################
@@ -214,124 +158,115 @@ def _find_ends(mass_of, source, at, stride, width, masses, room):
 
 
 @inlined
-def _put(rows, j, total, scale):
-    """Where element ``j`` ends."""
-    store(total * scale, rows.ends, rows.first_end + j * rows.stride)
-
-
-@inlined
-def _put_fixed(rows, j, total, scale):
-    # As `_fixed` does it: ends that are equal remain so.
-    end = smaller(total * scale, splat(np.float64(_LARGEST)))
-    store(as_whole(end), rows.ends, rows.first_end + j * rows.stride)
-
-
-@inlined
-def _open_ends(masses, rows, room, largest):
+def _open_ends(masses, room):
     """Nothing is behind the last element that has a mass, which has what the sum may
     have lost."""
     for j in range(masses.size - 1, masses.size + GROUP):
         if j >= masses.size:
-            fill_with_zeros(rows.values, j * rows.stride, LANES)
-        store(splat(largest), rows.ends, rows.first_end + j * rows.stride)
+            fill_with_zeros(room.values, j * LANES, LANES)
+        store(splat(np.inf), room.cumulative, (j + 1) * LANES)
     if masses.has_zeros:
         for j in range(masses.size):
             for lane in range(LANES):
                 if j >= room.ends[LANES + lane]:
-                    rows.ends[rows.first_end + j * rows.stride + lane] = largest
+                    room.cumulative[(j + 1) * LANES + lane] = np.inf
 
 
 @inlined
-def _unpack_pairs(job, masses, at, width, rows, put, scale, room):
+def _unpack_pairs(job, masses, at, width, room):
     _find_ends(_mass_of_pair, room.floats, 0, LANES, width, masses, room)
-    total, unit, scale = splat(0.0), splat(masses.unit), splat(scale)
+    total, unit, factor = splat(0.0), splat(masses.unit), splat(masses.factor)
     for j in range(masses.size):
         value = values_of_pairs(room.pairs, j * LANES)
         own = in_double(masses_of_pairs(room.pairs, j * LANES))
         total = total + own * unit
-        store(value, rows.values, j * rows.stride)
-        put(rows, j, total, scale)
+        store(value, room.values, j * LANES)
+        store(total * factor, room.cumulative, (j + 1) * LANES)
 
 
 @inlined
-def _unpack_keys(job, masses, at, width, rows, put, scale, room):
+def _unpack_keys(job, masses, at, width, room):
     """Writes the order, too, if there is room for it."""
     order, num_slices = bits_at(job.order), job.num_slices
     _find_ends(_mass_of_key, room.keys, 0, LANES, width, masses, room)
-    total, scale = splat(0.0), splat(scale)
+    total, factor = splat(0.0), splat(masses.factor)
     for j in range(masses.size):
         unpack_keys(room.keys, j * LANES, room.line, 0, room.places, 0)
         if job.order != 0:
             write_row(room.places, 0, width, order, at + j * num_slices)
         total = total + gather(room.mass, room.places, 0)
-        store(load(room.line_of_floats, 0), rows.values, j * rows.stride)
-        put(rows, j, total, scale)
+        store(load(room.line_of_floats, 0), room.values, j * LANES)
+        store(total * factor, room.cumulative, (j + 1) * LANES)
 
 
 @inlined
-def _read_order(job, masses, at, width, rows, put, scale, room):
+def _read_order(job, masses, at, width, room):
     """The same, from an order that is given, with zeros for values."""
     order, num_slices = bits_at(job.order), job.num_slices
     _find_ends(_mass_of_place, order, at, num_slices, width, masses, room)
     fill_with_zeros(room.places, 0, LANES)
-    total, scale = splat(0.0), splat(scale)
+    fill_with_zeros(room.values, 0, masses.size * LANES)
+    total, factor = splat(0.0), splat(masses.factor)
     for j in range(masses.size):
         read_row(order, at + j * num_slices, width, room.places, 0)
         total = total + gather(room.mass, room.places, 0)
-        fill_with_zeros(rows.values, j * rows.stride, LANES)
-        put(rows, j, total, scale)
+        store(total * factor, room.cumulative, (j + 1) * LANES)
 
 
 # Means over windows ###################################################################
 
 
 @inlined
-def _add_means(reads, rows, room, add_mean):
-    """Calls a function for each window and the first row that ends behind its left end
-    in any lane."""
-    low, before = 0, rows.left[0]
-    for r in range(reads.num_inner):
-        if rows.left[r] < before:  # levels come in any order
-            low = 0
-        before = rows.left[r]
-        left = splat(before)
-        while not has_any(left <= _end(rows, low)):
-            low += 1
-        add_mean(rows, r, low, left, splat(rows.right[r]), splat(rows.scale[r]), room)
+def _first_row(room, place, low):
+    """The first row, from this one on, that ends behind a place in any lane."""
+    while not has_any(place <= _end(room, low)):
+        low += 1
+    return low
 
 
 @inlined
-def _read_mean(rows, r, low, left, right, scale, room):
+def _add_means(reads, room, add_mean):
+    """Calls a function for each window and the first row that ends behind its left end
+    in any lane."""
+    low, before = 0, room.left[0]
+    for r in range(reads.num_inner):
+        if room.left[r] < before:  # levels come in any order
+            low = 0
+        before = room.left[r]
+        left = splat(before)
+        low = _first_row(room, left, low)
+        add_mean(room, r, low, left, splat(room.right[r]), splat(room.scale[r]))
+
+
+@inlined
+def _read_mean(room, r, low, left, right, scale):
     """The mean of the values in a window."""
-    # The same groups whatever row other lanes begin in, so that it has the same bits.
-    j, start, total, is_more = low // GROUP * GROUP, left, splat(0.0), True
+    j, start, total, is_more = low, left, splat(0.0), True
     while is_more:
-        some = zeros_like(scale)
         for _ in range(GROUP):
-            stop = smaller(larger(_end(rows, j), left), right)
-            share = converted(stop - start, scale) * scale
-            sum_with = some + share * load(rows.values, j * rows.stride)
+            stop = smaller(larger(_end(room, j), left), right)
+            share = (stop - start) * scale
+            sum_with = total + share * load(room.values, j * LANES)
             # Nothing of infinity is nothing.
-            some = select(stop > start, sum_with, some)
+            total = select(stop > start, sum_with, total)
             start = stop
             j += 1
-        total = total + in_double(some)
         is_more = has_any(stop < right)
     store(total, room.points, r * LANES)
 
 
 @inlined
-def _add_mean(rows, r, low, left, right, scale, room):
+def _add_mean(room, r, low, left, right, scale):
     """Its transpose: from the gradient of a point to those of the values."""
-    grad = converted(load(room.points, r * LANES), scale)
+    grad = in_double(load(room.points, r * LANES))
     j, start, is_more = low, left, True
     while is_more:
         for _ in range(GROUP):
-            stop = smaller(larger(_end(rows, j), left), right)
-            share = converted(stop - start, scale) * scale
-            before = load(rows.values, j * rows.stride)
+            stop = smaller(larger(_end(room, j), left), right)
+            share = (stop - start) * scale
+            before = load(room.values, j * LANES)
             sum_with = before + share * grad
-            store(select(stop > start, sum_with, before), rows.values, j * rows.stride)
+            store(select(stop > start, sum_with, before), room.values, j * LANES)
             start = stop
             j += 1
         is_more = has_any(stop < right)
@@ -341,16 +276,7 @@ def _add_mean(rows, r, low, left, right, scale, room):
 
 
 @inlined
-def _first_row(cumulative, first, row):
-    """The first row, from this one on, that ends behind a place in any lane."""
-    place = splat(first)
-    while not has_any(place <= load(cumulative, (row + 1) * LANES)):
-        row += 1
-    return row
-
-
-@inlined
-def _add_places(reads, rows, room, add_at):
+def _add_places(reads, room, add_at):
     """Calls a function for each read and the row that it begins in."""
     code, low, before = reads.code, 0, 0.0
     store(splat(-np.inf), room.cumulative, 0)
@@ -361,7 +287,7 @@ def _add_places(reads, rows, room, add_at):
         if first < before:  # levels come in any order
             low = 0
         before = first
-        low = _first_row(room.cumulative, first, low)
+        low = _first_row(room, splat(first), low)
         add_at(room, r, low, first, not only_end, True)
         if end > begin and code == MIDPOINT:
             add_at(room, r, low, end, False, False)
@@ -412,11 +338,11 @@ def _add_at(room, r, low, place, is_above, is_first):
 
 
 @inlined
-def _read_extremes(reads, width, rows, room):
+def _read_extremes(reads, width, room):
     for i in range(reads.num_reads - reads.num_inner):
         for lane in range(width):
-            at = room.ends[i * LANES + lane] * rows.stride + lane
-            room.points[(reads.num_inner + i) * LANES + lane] = rows.values[at]
+            at = room.ends[i * LANES + lane] * LANES + lane
+            room.points[(reads.num_inner + i) * LANES + lane] = room.values[at]
 
 
 @inlined
@@ -443,29 +369,20 @@ def _sort_with_masses(job, masses, start, at, width, room):
 
 
 @inlined
-def _read_means(job, reads, masses, unit, at, width, unpack, room):
+def _read_means(job, reads, masses, at, width, unpack, room):
     """From sorted keys to points."""
-    if unit > 0:
-        rows, scale = _in_fixed_point(room), masses.factor * unit
-        unpack(job, masses, at, width, rows, _put_fixed, scale, room)
-        _open_ends(masses, rows, room, _LARGEST)
-        _add_means(reads, rows, room, _read_mean)
-        _read_extremes(reads, width, rows, room)
-    else:
-        rows = _in_double(room)
-        unpack(job, masses, at, width, rows, _put, masses.factor, room)
-        _open_ends(masses, rows, room, np.inf)
-        _add_means(reads, rows, room, _read_mean)
-        _read_extremes(reads, width, rows, room)
+    unpack(job, masses, at, width, room)
+    _open_ends(masses, room)
+    _add_means(reads, room, _read_mean)
+    _read_extremes(reads, width, room)
 
 
 @inlined
-def _read_places(job, reads, masses, unit, at, width, unpack, room):
-    rows = _in_double(room)
-    unpack(job, masses, at, width, rows, _put, masses.factor, room)
-    _open_ends(masses, rows, room, np.inf)
-    _add_places(reads, rows, room, _read_at)
-    _read_extremes(reads, width, rows, room)
+def _read_places(job, reads, masses, at, width, unpack, room):
+    unpack(job, masses, at, width, room)
+    _open_ends(masses, room)
+    _add_places(reads, room, _read_at)
+    _read_extremes(reads, width, room)
 
 
 @inlined
@@ -475,40 +392,25 @@ def _write_points(job, reads, graph, first, width, room):
 
 
 @inlined
-def _add_gradients_of_means(job, reads, masses, unit, at, width, room):
-    """From gradients of points to those of the values, in single precision."""
-    if unit > 0:
-        rows, scale = _in_fixed_point(room), masses.factor * unit
-        _read_order(job, masses, at, width, rows, _put_fixed, scale, room)
-        _open_ends(masses, rows, room, _LARGEST)
-        _add_means(reads, rows, room, _add_mean)
-    else:
-        rows = _in_double(room)
-        _read_order(job, masses, at, width, rows, _put, masses.factor, room)
-        _open_ends(masses, rows, room, np.inf)
-        _add_means(reads, rows, room, _add_mean)
-        _round_sums(masses, room)
+def _add_gradients_of_means(job, reads, masses, at, width, room):
+    """From gradients of points to those of the values."""
+    _read_order(job, masses, at, width, room)
+    _open_ends(masses, room)
+    _add_means(reads, room, _add_mean)
 
 
 @inlined
-def _add_gradients_of_places(job, reads, masses, unit, at, width, room):
-    rows = _in_double(room)
-    _read_order(job, masses, at, width, rows, _put, masses.factor, room)
-    _open_ends(masses, rows, room, np.inf)
-    _add_places(reads, rows, room, _add_at)
-    _round_sums(masses, room)
-
-
-@inlined
-def _round_sums(masses, room):
-    """From double precision to rows as those in fixed point are."""
-    for j in range(masses.size):
-        store(load(room.values, j * LANES), room.floats, 2 * j * LANES)
+def _add_gradients_of_places(job, reads, masses, at, width, room):
+    _read_order(job, masses, at, width, room)
+    _open_ends(masses, room)
+    _add_places(reads, room, _add_at)
 
 
 @inlined
 def _write_gradients(job, reads, masses, at, width, room):
     sums, size, num_inner = room.floats, masses.size, reads.num_inner
+    for j in range(size):  # in single precision, each at the start of its old row
+        store(load(room.values, j * LANES), sums, 2 * j * LANES)
     for i in range(reads.num_reads - num_inner):
         for lane in range(width):
             to = room.ends[i * LANES + lane] * 2 * LANES + lane
@@ -519,16 +421,12 @@ def _write_gradients(job, reads, masses, at, width, room):
 
 @inlined
 def _load_set(job, reads, start, size, room):
-    """The masses of a set, and its windows; also in fixed point, if a unit for that is
-    returned."""
+    """The masses of a set, and its windows."""
     masses = load_masses(doubles_at(job.mass), start, size, reads, room.mass)
     fill_windows(reads, masses, room.left, room.right, room.scale)
-    unit = fixed_unit(reads, masses, room.left, room.right)
-    if unit > 0:
-        _fix_windows(reads, unit, room)
     for lane in range(LANES):  # as if all had a mass
         room.ends[lane], room.ends[LANES + lane] = 0, size - 1
-    return masses, unit
+    return masses
 
 
 @inlined
@@ -545,15 +443,17 @@ def _sort_and_read(pointer, sort, unpack, read):
             size = ptr[graph + 1] - start
             if size > job.largest:
                 continue
-            masses, unit = _load_set(job, reads, start, size, room)
+            if size == 0:
+                for block in range(part.first_slice, part.last_slice, LANES):
+                    first, width = lanes_of_block(block, part)
+                    row_of_zeros(job, graph, first, width)
+                continue
+            masses = _load_set(job, reads, start, size, room)
             for block in range(part.first_slice, part.last_slice, LANES):
                 first, width = lanes_of_block(block, part)
-                if size == 0:
-                    row_of_zeros(job, graph, first, width)
-                    continue
                 at = start * job.num_slices + first
                 sort(job, masses, start, at, width, room)
-                read(job, reads, masses, unit, at, width, unpack, room)
+                read(job, reads, masses, at, width, unpack, room)
                 _write_points(job, reads, graph, first, width, room)
         item = next_item(pointer)
 
@@ -582,7 +482,7 @@ def _read_sorted(pointer, read):
     room = _room(own_scratch(pointer, job), job.num_rows, job.num_reads)
     start = longs_at(job.ptr)[graph]
     size = longs_at(job.ptr)[graph + 1] - start
-    masses, unit = _load_set(job, reads, start, size, room)
+    masses = _load_set(job, reads, start, size, room)
     for block in range(0, job.width, LANES):
         first, width = job.first_slice + block, min(LANES, job.width - block)
         keys = longs_at(job.keys + 8 * block * size)
@@ -592,7 +492,7 @@ def _read_sorted(pointer, read):
                 own = lane if lane < width else 0
                 room.keys[j * LANES + lane] = keys[own * size + j]
         at = start * job.num_slices + first
-        read(job, reads, masses, unit, at, width, _unpack_keys, room)
+        read(job, reads, masses, at, width, _unpack_keys, room)
         _write_points(job, reads, graph, first, width, room)
 
 
@@ -622,12 +522,12 @@ def _add_gradients(pointer, add_gradients):
             size = ptr[graph + 1] - start
             if size == 0:
                 continue
-            masses, unit = _load_set(job, reads, start, size, room)
+            masses = _load_set(job, reads, start, size, room)
             for block in range(part.first_slice, part.last_slice, LANES):
                 first, width = lanes_of_block(block, part)
                 at = start * job.num_slices + first
                 read_gradients(job, item, graph, first, width, 0, grads, 0)
-                add_gradients(job, reads, masses, unit, at, width, room)
+                add_gradients(job, reads, masses, at, width, room)
                 _write_gradients(job, reads, masses, at, width, room)
         item = next_item(pointer)
 

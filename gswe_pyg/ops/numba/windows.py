@@ -13,10 +13,6 @@ from gswe_pyg.ops.numba.compiling import inlined
 
 EPSILON = float(np.finfo(np.float64).eps)
 
-# Windows of fewer units than this are not read in fixed point: an end is exact to half
-# a unit, which changes a mean by as much of the distance of two neighbouring values.
-FEWEST_UNITS = float(1 << 23)
-
 STEP, BARYCENTRIC, LINEAR, LEVEL_LINEAR, LOWER, HIGHER, MIDPOINT, NEAREST = range(8)
 
 
@@ -126,15 +122,3 @@ def fill_windows(reads, masses, left, right, scale):
             last = max(last, np.nextafter(first, np.inf))
             factor = 1 / (last - first)
         left[r], right[r], scale[r] = first, last, factor
-
-
-@inlined
-def fixed_unit(reads, masses, left, right):
-    """By what the ends of windows are multiplied to become whole numbers of 31 bits.
-    Zero if there is a window that would have too few digits."""
-    exponent = math.frexp(masses.total * masses.factor)[1]
-    unit = math.ldexp(1.0, 31 - exponent)
-    for r in range(reads.num_inner):
-        if (right[r] - left[r]) * unit < FEWEST_UNITS:
-            return 0.0
-    return unit
