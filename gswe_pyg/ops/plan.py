@@ -12,7 +12,7 @@ sorted values stood: row ``i`` of a set is that of its ``i``-th smallest value. 
 import os
 from collections import OrderedDict
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -168,26 +168,26 @@ def _starts(sorted_index: np.ndarray, size: int) -> np.ndarray:
 
 
 class _Kept:
-    """Results by key, up to a number of bytes: for the backward pass and later steps,
+    """Terms by key, up to a number of bytes: for the backward pass and later steps,
     which want what an earlier one has made."""
 
     def __init__(self) -> None:
-        self._entries: OrderedDict = OrderedDict()
+        self._entries: OrderedDict[tuple, Terms] = OrderedDict()
         self._lock = Lock()
         self.num_bytes = 0
 
-    def get(self, key: tuple) -> Any:
+    def get(self, key: tuple) -> Terms | None:
         with self._lock:
             if key in self._entries:
                 self._entries.move_to_end(key)
             return self._entries.get(key)
 
-    def add(self, key: tuple, rows_and_terms: tuple) -> None:
-        num_bytes = _num_bytes(rows_and_terms)
+    def add(self, key: tuple, terms: Terms) -> None:
+        num_bytes = _num_bytes(terms)
         with self._lock:
             if key in self._entries or num_bytes > _KEPT_BYTES // 2:
                 return
-            self._entries[key] = rows_and_terms
+            self._entries[key] = terms
             self.num_bytes += num_bytes
             while self.num_bytes > _KEPT_BYTES:
                 _, dropped = self._entries.popitem(last=False)
@@ -207,9 +207,8 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
 
 
-def _num_bytes(rows_and_terms: tuple) -> int:
-    rows, terms = rows_and_terms
-    return 256 + rows.nbytes + sum(array.nbytes for array in terms)
+def _num_bytes(terms: Terms) -> int:
+    return 256 + sum(array.nbytes for array in terms)
 
 
 def _rows_and_terms(
@@ -220,14 +219,13 @@ def _rows_and_terms(
     if num_rows <= _TABLE_ROWS and num_rows * reads.num_reads <= _TABLE_ENTRIES:
         found = _kept.get((num_rows, reads))
         if found is None:
-            table = np.arange(1, num_rows + 1)
-            found = table, make_terms(table, reads)
+            found = make_terms(np.arange(1, num_rows + 1), reads)
             _kept.add((num_rows, reads), found)
-        return sizes - 1, found[1]
+        return sizes - 1, found
     distinct, rows = np.unique(np.maximum(sizes, 1), return_inverse=True)
     key = (distinct.tobytes(), reads)
     found = _kept.get(key)
     if found is None:
-        found = distinct, make_terms(distinct, reads)
+        found = make_terms(distinct, reads)
         _kept.add(key, found)
-    return rows, found[1]
+    return rows, found

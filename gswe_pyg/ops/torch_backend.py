@@ -46,7 +46,9 @@ def adjoint(grad: Tensor, order: Tensor, ptr: Tensor, reads: Reads) -> Tensor:
         points = grad[terms.sets, terms.slices].to(dtype).mT.flatten(0, 1)
         picked = points.index_select(0, terms.point).mul_(terms.weight)
         _add_rows(picked, terms.row, sums[:, terms.slices])
-    out = torch.empty_like(sums).scatter_(0, _elements(order, plan), sums)
+    out = torch.empty_like(sums)
+    column = torch.arange(sums.shape[1], device=sums.device)
+    out[_elements(order, plan), column] = sums  # 'scatter_' is slow with few columns
     return out.to(grad.dtype)
 
 

@@ -11,7 +11,7 @@ import torch
 from torch_geometric.nn import global_mean_pool
 
 from gswe_pyg import GSWEAggregation
-from gswe_pyg.ops import segment_quantile, threads
+from gswe_pyg.ops import segment_quantile, segment_quantile_at, threads
 from tests.backends import available, backend
 
 
@@ -247,3 +247,18 @@ def test_gradients_of_elements_of_little_mass(name):
     expected = (weight.double() / weight.double().sum())[:, None].expand(-1, 17)
     # What is left over of sums in double precision.
     torch.testing.assert_close(grad.double(), expected, rtol=1e-5, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", available())
+def test_a_count_that_vanishes_beside_masses(name):
+    """Then a window is minute, and so may be its product with a value."""
+    src = torch.tensor([[1e-30], [2e-30]], dtype=torch.float32, requires_grad=True)
+    weight = torch.tensor([1e300, 1e300], dtype=torch.float64)
+    arguments = (torch.tensor([0, 2]), [0.0, 1.0])
+    with backend(name):
+        out = segment_quantile_at(src, *arguments, weight=weight)
+        found = segment_quantile_at(src.detach(), *arguments, weight=weight)
+    torch.testing.assert_close(out.flatten(), src.flatten(), rtol=1e-6, atol=0)
+    assert torch.equal(found, out)
+    (grad,) = torch.autograd.grad(out.sum(), src)
+    torch.testing.assert_close(grad, torch.ones_like(grad))

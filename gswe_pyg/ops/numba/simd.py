@@ -352,8 +352,6 @@ def scatter_lanes(typing_context, values, at, places, place_at, out, to, stride)
             row = builder.mul(builder.zext(row, to.type), stride)
             place = builder.add(builder.add(to, row), shift)
             value = source.number(builder.add(at, shift))
-            if source.lane != target.lane:
-                value = builder.fptrunc(value, target.lane)
             pointer = cgutils.gep_inbounds(builder, target.data, place)
             builder.store(value, pointer)
         return context.get_dummy_value()

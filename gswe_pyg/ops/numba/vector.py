@@ -58,6 +58,9 @@ for function, sign in ((operator.lt, "<"), (operator.le, "<="), (operator.gt, ">
         lambda builder, a, b, sign=sign: builder.fcmp_ordered(sign, a, b),
         _BOOLEANS,
     )
+_define(
+    operator.ne, lambda builder, a, b: builder.fcmp_unordered("!=", a, b), _BOOLEANS
+)
 
 
 def _pick(sign: str):

@@ -1,8 +1,8 @@
 """The kernels of sets with masses: sort, then means over windows, or their transpose.
 
 The masses are in another order in each slice, so that a window has other elements in
-each. A row of elements is nevertheless looked at for all lanes at once: from the first
-row that ends in the window in any lane to the last that begins there.
+each. A row of elements is nevertheless looked at for all lanes at once: from a little
+before the first row that ends in the window in any lane to the last that begins there.
 """
 
 from typing import NamedTuple
@@ -56,9 +56,12 @@ from gswe_pyg.ops.numba.windows import (
     load_masses,
 )
 
-# Rows that are looked at before asking whether a window goes on: fewer questions are
-# fewer branches that are predicted wrongly.
+# Rows that are looked at before asking whether a window goes on, or has begun: fewer
+# questions are fewer branches that are predicted wrongly.
 GROUP = SPARE_ROWS
+
+# A count beside masses so large is so small that its product with a value may vanish.
+_MINUTE = 1e-200
 
 
 class Room(NamedTuple):
@@ -218,16 +221,16 @@ def _read_order(job, masses, at, width, room):
 
 @inlined
 def _first_row(room, place, low):
-    """The first row, from this one on, that ends behind a place in any lane."""
-    while not has_any(place <= _end(room, low)):
-        low += 1
+    """The first group of rows, from this one on, of which one ends behind a place in
+    any lane."""
+    while not has_any(place <= _end(room, low + GROUP - 1)):
+        low += GROUP
     return low
 
 
 @inlined
 def _add_means(reads, room, add_mean):
-    """Calls a function for each window and the first row that ends behind its left end
-    in any lane."""
+    """Calls a function for each window and a row that it begins in or behind."""
     low, before = 0, room.left[0]
     for r in range(reads.num_inner):
         if room.left[r] < before:  # levels come in any order
@@ -239,12 +242,18 @@ def _add_means(reads, room, add_mean):
 
 
 @inlined
+def _stop(room, j, left, right):
+    """Where element ``j`` ends within a window."""
+    return smaller(larger(_end(room, j), left), right)
+
+
+@inlined
 def _read_mean(room, r, low, left, right, scale):
     """The mean of the values in a window."""
     j, start, total, is_more = low, left, splat(0.0), True
     while is_more:
         for _ in range(GROUP):
-            stop = smaller(larger(_end(room, j), left), right)
+            stop = _stop(room, j, left, right)
             share = (stop - start) * scale
             sum_with = total + share * load(room.values, j * LANES)
             # Nothing of infinity is nothing.
@@ -256,13 +265,30 @@ def _read_mean(room, r, low, left, right, scale):
 
 
 @inlined
+def _read_usual_mean(room, r, low, left, right, scale):
+    """The same, where values are finite and windows are not minute."""
+    j, start, total, is_more = low, left, splat(0.0), True
+    while is_more:
+        for _ in range(GROUP):
+            stop = _stop(room, j, left, right)
+            total = total + (stop - start) * load(room.values, j * LANES)
+            start = stop
+            j += 1
+        is_more = has_any(stop < right)
+    store(total * scale, room.points, r * LANES)
+
+
+@inlined
 def _add_mean(room, r, low, left, right, scale):
     """Its transpose: from the gradient of a point to those of the values."""
     grad = in_double(load(room.points, r * LANES))
+    if _are_finite(grad * scale):
+        _add_usual_mean(room, low, left, right, grad * scale)
+        return
     j, start, is_more = low, left, True
     while is_more:
         for _ in range(GROUP):
-            stop = smaller(larger(_end(room, j), left), right)
+            stop = _stop(room, j, left, right)
             share = (stop - start) * scale
             before = load(room.values, j * LANES)
             sum_with = before + share * grad
@@ -272,12 +298,37 @@ def _add_mean(room, r, low, left, right, scale):
         is_more = has_any(stop < right)
 
 
+@inlined
+def _add_usual_mean(room, low, left, right, grad):
+    j, start, is_more = low, left, True
+    while is_more:
+        for _ in range(GROUP):
+            stop = _stop(room, j, left, right)
+            sum_with = load(room.values, j * LANES) + (stop - start) * grad
+            store(sum_with, room.values, j * LANES)
+            start = stop
+            j += 1
+        is_more = has_any(stop < right)
+
+
+@inlined
+def _are_finite(row):
+    return not has_any(splat(0.0) != row - row)
+
+
+@inlined
+def _are_usual(masses, room):
+    """Sorted values are finite if the first and the last of them are."""
+    first, last = load(room.values, 0), load(room.values, (masses.size - 1) * LANES)
+    return masses.unit > _MINUTE and _are_finite(last - first)
+
+
 # Elements at places ###################################################################
 
 
 @inlined
 def _add_places(reads, room, add_at):
-    """Calls a function for each read and the row that it begins in."""
+    """Calls a function for each read and a row that it begins in or behind."""
     code, low, before = reads.code, 0, 0.0
     store(splat(-np.inf), room.cumulative, 0)
     for r in range(reads.num_inner):
@@ -373,7 +424,10 @@ def _read_means(job, reads, masses, at, width, unpack, room):
     """From sorted keys to points."""
     unpack(job, masses, at, width, room)
     _open_ends(masses, room)
-    _add_means(reads, room, _read_mean)
+    if _are_usual(masses, room):
+        _add_means(reads, room, _read_usual_mean)
+    else:
+        _add_means(reads, room, _read_mean)
     _read_extremes(reads, width, room)
 
 
