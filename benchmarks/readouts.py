@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,6 +22,7 @@ from torch_geometric.nn.aggr import (
 )
 
 from benchmarks.engine.arguments import Registry, UsageError
+from benchmarks.engine.config import RunSettings
 from gswe_pyg import GSWEAggregation
 from gswe_pyg.aggr import MedianAggregation, QuantileAggregation  # PyG's numbers
 from gswe_pyg.aggr.gswe import REFERENCE_STD
@@ -29,8 +30,6 @@ from gswe_pyg.models import PMA, ApproxRepSet, RepSet
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Run = TypeVar("Run")
 
 #: Self-attention over the nodes of a batch takes memory and time with the square of
 #: the largest graph: beyond this, the set transformer goes without its encoder.
@@ -72,11 +71,6 @@ class Readout:
 
     def uses(self, option: str) -> bool:
         return option in self.options
-
-    def canonical(self, run: Run) -> Run:
-        """The run that stands for all which only differ in what is not used."""
-        idle = {k: v for k, v in IDLE.items() if not self.uses(k) and hasattr(run, k)}
-        return replace(run, **idle)
 
     @torch.no_grad()
     def move_to_start(self, readout: Aggregation, start: float) -> None:
@@ -147,10 +141,6 @@ def _set_transformer(shape: Shape) -> SetTransformerAggregation:
     )
 
 
-def _pma(shape: Shape) -> PMA:
-    return PMA(shape.channels, shape.points, shape.references)
-
-
 def _seeds_and_biases(readout: PMA) -> list[Parameter]:
     biases = [lin.bias for lin in (readout.lin_q, readout.lin_kv, readout.lin_out)]
     return [readout.seed, *biases]
@@ -172,7 +162,12 @@ YELLOW, BLUE, VERMILION, PINK = "#F0E442", "#0072B2", "#D55E00", "#CC79A7"
 
 POINTS, SIZE = ("points",), ("points", "references")
 MEAN, MAX = _plain(MeanAggregation, "mean", "0.6"), _plain(MaxAggregation, "max", "0.2")
-PLAIN_PMA = Readout(_pma, "PMA", ORANGE, SIZE)
+PLAIN_PMA = Readout(
+    lambda shape: PMA(shape.channels, shape.points, shape.references),
+    "PMA",
+    ORANGE,
+    SIZE,
+)
 
 READOUTS: Registry = Registry(
     "readout",
@@ -227,17 +222,46 @@ class WithSize(Aggregation):
         return torch.cat([out, size[:, None].to(out.dtype)], dim=-1)
 
 
-def check_points(name: str, points: int) -> None:
-    """Before a grid is started, and not in the midst of it."""
-    if points < READOUTS[name].least_points:
-        raise UsageError(
-            f"points must be at least {READOUTS[name].least_points} for the readout "
-            f"{name} (got points={points})"
-        )
+#: What takes the place of a readout in some experiments, without a network.
+CONTROLS = {
+    "logistic": "mean word vector, logistic regression",
+    "sliced": "no network: sliced",
+    "mean_of_elements": "no network: mean of the points",
+    "size": "no network: number of points",
+    "parameter_free": "no training",
+}
+
+
+class ReadoutSettings(RunSettings):
+    """Of a run with a ``readout``, or with a control in its place."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        least = 1 if self.is_control else READOUTS[self.readout].least_points
+        if self.points < least:  # before a grid is started, and not in the midst of it
+            raise UsageError(
+                f"points must be at least {least} for the readout {self.readout} (got "
+                f"points={self.points})"
+            )
+
+    @property
+    def is_control(self) -> bool:
+        return self.readout in CONTROLS
+
+    def uses(self, option: str) -> bool:
+        return not self.is_control and READOUTS[self.readout].uses(option)
+
+    def canonical(self) -> "ReadoutSettings":
+        idle = {k: v for k, v in IDLE.items() if not self.uses(k) and hasattr(self, k)}
+        return replace(self, **idle)
 
 
 def label(name: str) -> str:
-    return READOUTS[name].label
+    return CONTROLS.get(name) or READOUTS[name].label
+
+
+def colour(name: str) -> str:
+    return "0.8" if name in CONTROLS else READOUTS[name].colour
 
 
 def by_readout(table: "pd.DataFrame", controls: Iterable[str] = ()) -> "pd.DataFrame":

@@ -14,6 +14,7 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
 from gswe_pyg import GSWEAggregation
+from gswe_pyg.datasets import SetCircles
 from gswe_pyg.ops import segment_quantile
 
 IMAGES = Path(__file__).resolve().parent / "images"
@@ -190,11 +191,28 @@ def draw_decision():
     return figure
 
 
+def draw_set_circles():
+    """Sets of both classes, one class per row."""
+    dataset = SetCircles()
+    equal = {"aspect": "equal"}
+    figure, axes = plt.subplots(
+        2, 5, figsize=(10, 4.2), sharex=True, sharey=True, subplot_kw=equal
+    )
+    for label, row in enumerate(axes):
+        for axis, data in zip(row, dataset[dataset.y == label][:5], strict=True):
+            axis.add_patch(plt.Circle((0, 0), label + 1, fill=False, color=REFERENCE))
+            axis.scatter(*data.pos.T, s=14, color=(SET, OTHER)[label], zorder=3)
+            axis.set_title(f"{data.num_nodes} elements", fontsize=9)
+        row[0].set_ylabel(f"class {label}, radius {label + 1}", fontsize=9)
+    return figure
+
+
 DRAWINGS = {
     "idea": draw_idea,
     "interpolations": draw_interpolations,
     "same_mean": draw_same_mean,
     "decision": draw_decision,
+    "set_circles": draw_set_circles,
 }
 BRIGHT = {"axes.prop_cycle": cycler(color=["#56B4E9", "#E69F00", "#009E73", "#D55E00"])}
 THEMES = {

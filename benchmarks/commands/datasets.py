@@ -7,7 +7,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING
 
 from benchmarks.engine.arguments import option, parse
-from benchmarks.engine.tables import markdown, save
+from benchmarks.engine.tables import markdown
 
 if TYPE_CHECKING:
     from gswe_pyg.datasets import SetDataset
@@ -33,7 +33,6 @@ class Options:
     """Prints statistics of the set data sets, from the data, beside the paper's."""
 
     data: Path = option(Path("data"), "where the data sets are")
-    picture: Path | None = option(None, "draw some sets of Set-Circles into this file")
 
 
 def main(arguments: list[str]) -> int:
@@ -41,10 +40,6 @@ def main(arguments: list[str]) -> int:
 
     import pandas as pd
 
-    if options.picture is not None:
-        draw_set_circles(options.picture)
-        print(f"figure: {options.picture}")
-        return 0
     rows = [_row(name, dataset) for name, dataset in open_datasets(options.data)]
     print(f"{markdown(pd.DataFrame(rows))}\n\n{fill(NOTE, 80)}")
     return 0
@@ -89,27 +84,3 @@ def _row(name: str, dataset: "SetDataset") -> dict[str, str]:
 
 def _short(number: float) -> str:
     return f"{number:,}" if isinstance(number, int) else f"{number:.1f}"
-
-
-def draw_set_circles(path: Path, num_columns: int = 5) -> None:
-    """Draws sets of both classes, one class per row."""
-    from matplotlib import style
-    from matplotlib.figure import Figure
-    from matplotlib.patches import Circle
-
-    from gswe_pyg.datasets import SetCircles
-
-    style.use("gswe_pyg.style")
-    dataset = SetCircles()
-    figure = Figure(figsize=(2 * num_columns, 4.2), layout="tight")
-    equal = {"aspect": "equal"}
-    axes = figure.subplots(2, num_columns, sharex=True, sharey=True, subplot_kw=equal)
-    for label, (row, radius) in enumerate(zip(axes, (1, 2), strict=True)):
-        chosen = dataset[dataset.y == label][:num_columns]
-        for axis, data in zip(row, chosen, strict=True):
-            axis.add_patch(Circle((0, 0), radius, fill=False, color="0.85"))
-            axis.scatter(*data.pos.T, s=14, color=f"C{label}")
-            axis.set_title(f"{data.num_nodes} elements", fontsize=9)
-            axis.tick_params(labelsize=7)
-        row[0].set_ylabel(f"class {label}, radius {radius}", fontsize=9)
-    save(figure, path)

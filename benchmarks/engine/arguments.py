@@ -24,21 +24,17 @@ class Registry(dict[str, Any]):
         self.kind = kind
 
     def __missing__(self, name: str) -> Any:
-        raise UsageError(unknown(self.kind, name, self))
-
-
-def unknown(kind: str, name: str, known: Iterable[str]) -> str:
-    """The message for a name that does not exist."""
-    names = [str(entry) for entry in known]
-    near = get_close_matches(str(name), names, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
-    return f"unknown {kind} {name!r}; {hint}"
+        check_known(self.kind, [name], self)
 
 
 def check_known(kind: str, names: Iterable[str], known: Collection[str]) -> None:
+    """Raises for a name that does not exist, with the one that is nearest."""
     for name in names:
         if name not in known:
-            raise UsageError(unknown(kind, name, known))
+            near = get_close_matches(str(name), known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else ""
+            hint = hint or f"there are {', '.join(known)}"
+            raise UsageError(f"unknown {kind} {name!r}; {hint}")
 
 
 def option(default: Any, help: str, positional: bool = False) -> Any:

@@ -47,7 +47,7 @@ def write(path: Path, part: str, bystanders: Bystanders, **content: Any) -> None
         "busy": round(bystanders.share(), 3),
         "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "commit": provenance.commit(),
-        "versions": provenance.versions("fswlib", "triton"),
+        "versions": provenance.versions("triton"),
         **content,
     }
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -44,6 +44,12 @@ def cells(
     )
 
 
+def bold_best(texts: "pd.DataFrame", values: "pd.DataFrame") -> "pd.DataFrame":
+    """Of each row, the cells with the highest value are bold."""
+    is_best = values.eq(values.max(axis=1), axis=0)
+    return texts.where(~is_best, "**" + texts + "**")
+
+
 def save(figure: "Figure", path: Path, **options: object) -> None:
     """Draws into a file that does not differ from run to run."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -11,18 +11,21 @@ from functools import cached_property
 import torch
 from torch import Tensor
 from torch_geometric.data import InMemoryDataset
-from torch_geometric.utils import cumsum
 
-from gswe_pyg.datasets.set_dataset import SetDataset
+from gswe_pyg.datasets.set_dataset import Rows, SetDataset
 
 
 @dataclass(frozen=True)
 class SetTable:
-    """All elements one after the other, the borders of the sets, and the labels."""
+    """All elements one after the other, the borders of the sets, and the labels; of
+    graphs, the edges one after the other, too."""
 
     x: Tensor  # [N, d]
     ptr: Tensor  # [B + 1]
     y: Tensor  # [B, *]
+    edge_index: Tensor | None = None  # [2, E], from the first node of the graph on
+    edge_attr: Tensor | None = None  # [E, *]
+    edge_ptr: Tensor | None = None  # [B + 1]
 
     @classmethod
     def from_dataset(cls, dataset: SetDataset) -> "SetTable":
@@ -30,6 +33,13 @@ class SetTable:
         batch = dataset.get_batch(torch.arange(len(dataset)))
         x = batch.pos if batch.x is None else batch.x
         return cls(x.float(), batch.ptr, batch.y.view(-1))
+
+    @classmethod
+    def from_graphs(cls, dataset: InMemoryDataset) -> "SetTable":
+        """PyG keeps graphs much like this; the whole data set is taken."""
+        data = dataset._data
+        ptr, edge_ptr = (dataset.slices[key].clone() for key in ("x", "edge_index"))
+        return cls(data.x, ptr, data.y, data.edge_index, data.edge_attr, edge_ptr)
 
     def __len__(self) -> int:
         return self.y.size(0)
@@ -45,8 +55,20 @@ class SetTable:
 
     def select(self, chosen: Tensor) -> "SetTable":
         """The chosen sets, in the order asked for."""
-        rows, ptr = _rows(self.ptr, chosen)
-        return SetTable(self.x[rows], ptr, self.y[chosen])
+        nodes = Rows.of(self.ptr, chosen)
+        table = SetTable(self.x[nodes.index], nodes.ptr, self.y[chosen])
+        if self.edge_index is None:
+            return table
+        edges = Rows.of(self.edge_ptr, chosen)
+        attr = None if self.edge_attr is None else self.edge_attr[edges.index]
+        edge_index = self.edge_index[:, edges.index]
+        return replace(table, edge_index=edge_index, edge_attr=attr, edge_ptr=edges.ptr)
+
+    def joined_edges(self) -> Tensor | None:
+        """The edges as those of one large graph."""
+        if self.edge_index is None:
+            return None
+        return self.edge_index + self.ptr[:-1].repeat_interleave(self.edge_ptr.diff())
 
     def batches(self, chosen: Tensor, batch_size: int) -> "Iterator[SetTable]":
         """As even as can be: a last batch of one node would fail in a batch norm."""
@@ -94,39 +116,3 @@ class SetTable:
             y = self.y[begin : begin + count]
             yield SetTable(self.x[first:last], ptr - first, y)
             begin += count
-
-
-@dataclass(frozen=True)
-class GraphTable(SetTable):
-    """All edges one after the other, too."""
-
-    edge_index: Tensor  # [2, E], nodes counted from the first of their graph
-    edge_attr: Tensor | None  # [E, *]
-    edge_ptr: Tensor  # [B + 1]
-
-    @classmethod
-    def from_dataset(cls, dataset: InMemoryDataset) -> "GraphTable":
-        """PyG keeps graphs much like this; the whole data set is taken."""
-        data = dataset._data
-        ptr, edge_ptr = (dataset.slices[key].clone() for key in ("x", "edge_index"))
-        return cls(data.x, ptr, data.y, data.edge_index, data.edge_attr, edge_ptr)
-
-    def select(self, chosen: Tensor) -> "GraphTable":
-        nodes, ptr = _rows(self.ptr, chosen)
-        edges, edge_ptr = _rows(self.edge_ptr, chosen)
-        edge_attr = None if self.edge_attr is None else self.edge_attr[edges]
-        edges = self.edge_index[:, edges], edge_attr, edge_ptr
-        return GraphTable(self.x[nodes], ptr, self.y[chosen], *edges)
-
-    def joined_edges(self) -> Tensor:
-        """The edges as those of one large graph."""
-        return self.edge_index + self.ptr[:-1].repeat_interleave(self.edge_ptr.diff())
-
-
-def _rows(ptr: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
-    """The rows of the chosen sets, and the borders that these then have."""
-    begin = ptr[chosen]
-    sizes = ptr[chosen + 1] - begin
-    new_ptr = cumsum(sizes)
-    shift = (begin - new_ptr[:-1]).repeat_interleave(sizes)
-    return torch.arange(shift.numel(), device=shift.device) + shift, new_ptr

@@ -53,21 +53,20 @@ def _verdict(frame: pd.DataFrame, bar: pd.Series, mode: str) -> dict[str, str]:
 
 
 def steps(frame: pd.DataFrame) -> pd.DataFrame:
-    """Rows for the growth of the time at each step of a series, beside the growth of
-    the sort's own work. From end to end, what a call costs at least would hide it."""
+    """Rows for the growth of the time at each step, beside the growth of the sort's own
+    work. From end to end, what a call costs at least would hide it."""
     chosen = frame[frame["part"] == "growth"]
     seconds = chosen.pivot(index="case", columns=["contender", "mode"], values="value")
-    seconds = seconds.reindex({str(s): s for series in GROWTH.values() for s in series})
+    seconds = seconds.reindex(map(str, GROWTH))
     rows = []
-    for axis, shapes in GROWTH.items():
-        for before, after in pairwise(shapes):
-            case = f"{axis}: {getattr(before, axis)} to {getattr(after, axis)}"
-            work = _work(after) / _work(before)
-            for (contender, mode), times in seconds.items():
-                value = times[str(after)] / times[str(before)] / work
-                rows.append(("steps", case, contender, mode, value))
+    for before, after in pairwise(GROWTH):
+        case = f"nodes: {before.nodes} to {after.nodes}"
+        work = _work(after) / _work(before)
+        for (contender, mode), times in seconds.items():
+            value = times[str(after)] / times[str(before)] / work
+            rows.append(("steps", case, contender, mode, value))
     return pd.DataFrame(rows, columns=["part", "case", "contender", "mode", "value"])
 
 
 def _work(shape: Shape) -> float:
-    return shape.graphs * shape.nodes * shape.slices * math.log2(shape.nodes)
+    return shape.nodes * math.log2(shape.nodes)

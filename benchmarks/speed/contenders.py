@@ -6,24 +6,20 @@
 
 from collections.abc import Callable
 from itertools import pairwise
-from math import prod
 from typing import Any, NamedTuple
 
 import torch
-from fswlib import FSWEmbedding
 from torch import Tensor
 from torch.nn import Module
 from torch_geometric.nn import aggr, global_mean_pool
 from torch_geometric.utils import to_dense_batch
 
-from benchmarks.speed.shapes import Batch, Shape
+from benchmarks.speed.shapes import Batch
 from gswe_pyg import GSWEAggregation
 from gswe_pyg.aggr import QuantileAggregation
 from gswe_pyg.ops import backend, segment_quantile
 
 Call = Callable[[], object]
-
-MAX_GB = 8
 
 
 class Contender(NamedTuple):
@@ -33,14 +29,9 @@ class Contender(NamedTuple):
     group: str
     #: Aggregations are called by PyG's signature, all else with a batch.
     build: Callable[[int, int], Any]
-    #: Where it pads, the bytes that it takes for each value of the padded batch.
-    pads: int = 0
+    #: Whether it makes all graphs as large as the largest one.
+    pads: bool = False
     weighted: bool = False
-
-    def obstacle(self, shape: Shape) -> str | None:
-        """Why it cannot be measured on a shape."""
-        too_large = self.pads * prod(shape.padded) > MAX_GB << 30
-        return f"needs over {MAX_GB} GB" if too_large else None
 
 
 def _operator(label: str, name: str | None = None, weighted: bool = False) -> Contender:
@@ -63,10 +54,6 @@ def _gswe(label: str, weighted: bool = False, **options: Any) -> Contender:
 
 def _projected(channels: int, points: int) -> GSWEAggregation:
     return GSWEAggregation(channels, num_points=points, out_channels=channels)
-
-
-def _mean_and_gswe(channels: int, points: int) -> aggr.Aggregation:
-    return aggr.MultiAggregation(["mean", _projected(channels, points)])
 
 
 def _quantile(kind: type[aggr.Aggregation]) -> Callable[[int, int], aggr.Aggregation]:
@@ -96,28 +83,10 @@ def _padded(channels: int, points: int) -> Callable[[Batch], Tensor]:
     return run
 
 
-class _FSW(FSWEmbedding):
-    """As many frequencies as we have points. It slices, too: a small product more."""
-
-    def __init__(self, channels: int, points: int) -> None:
-        super().__init__(channels, num_slices=channels, num_frequencies=points)
-
-    def forward(self, batch: Batch) -> Tensor:
-        # Its sparse mode does not take slices times frequencies (0.9.9): padding, with
-        # weights of zero.
-        x, mask = to_dense_batch(batch.x, batch.index, batch_size=batch.num_graphs)
-        return super().forward(x, mask.float())
-
-
 def _numpy_sort(batch: Batch) -> Call:
     values = batch.x.numpy()
     columns = [values[i:j].T.copy() for i, j in pairwise(batch.ptr.tolist())]
     return lambda: [column.sort(axis=-1) for column in columns]
-
-
-def _copy(batch: Batch) -> Call:
-    target = batch.x.clone()  # pages that exist
-    return lambda: target.copy_(batch.x)
 
 
 _FAST, _PYG = _quantile(QuantileAggregation), _quantile(aggr.QuantileAggregation)
@@ -135,42 +104,30 @@ CONTENDERS = {
     "gswe_linear": _gswe("linear, raw"),
     "gswe_weights": _gswe("linear, raw, weights", weighted=True),
     "gswe_heads1": _gswe("linear, 1 head", heads=1),
-    "gswe_heads4": _gswe("linear, 4 heads", heads=4),
     "gswe_extremes": _gswe("linear, 1 head, extremes", **_EXTREMES),
     "fast_quantile": Contender("gswe_pyg QuantileAggregation", "readout", _FAST),
-    # Values, their copy, the sorted ones and the permutation.
-    "padded": Contender("padded torch.sort", "other", _padded, 20),
+    "padded": Contender("padded torch.sort", "other", _padded, pads=True),
     "quantile": Contender("PyG QuantileAggregation", "other", _PYG),
     "sort": Contender(
         "PyG SortAggregation",
         "other",
         lambda _, points: aggr.SortAggregation(points),
-        8,
+        pads=True,
     ),
-    # At least: its attention is quadratic in the nodes.
     "transformer": Contender(
         "PyG SetTransformerAggregation",
         "other",
         lambda channels, _: aggr.SetTransformerAggregation(channels, heads=4),
-        pads=8,
+        pads=True,
     ),
     "mean": Contender("PyG mean", "other", lambda *sizes: _mean),
-    # As above, for each of up to 128 frequencies.
-    "fsw": Contender("fswlib FSWEmbedding", "other", _FSW, 20 * 128),
     "numpy_sort": Contender(
         "floor: numpy.sort, one thread", "floor", lambda *sizes: _numpy_sort
     ),
-    "copy": Contender("floor: memory copy", "floor", lambda *sizes: _copy),
     "gswe_projected": Contender("GSWE, linear, projected", "network", _projected),
-    "max": Contender("PyG max", "network", lambda *sizes: aggr.MaxAggregation()),
-    "mean_and_gswe": Contender("mean and GSWE, projected", "network", _mean_and_gswe),
-    "quantile_projected": Contender(
-        "PyG QuantileAggregation, projected", "network", _PYG
-    ),
 }
 
 LABELS = {name: contender.label for name, contender in CONTENDERS.items()}
-LABELS |= {"bucketed": "bucketed, not padded", "padded_batches": "shuffled and padded"}
 
 
 def prepare(contender: Contender, readout: Any, batch: Batch, train: bool) -> Call:

@@ -13,7 +13,7 @@ from benchmarks.speed.shapes import GROWTH, SIX, SKEWED, SMALL, Shape
 from benchmarks.speed.timing import Record, time_shape
 
 OURS, ALL = ("operator", "readout"), ("operator", "readout", "other", "floor")
-CPU_ONLY = ("numpy_sort", "fsw")
+CPU_ONLY = ("numpy_sort",)
 
 
 class Setting(NamedTuple):
@@ -29,29 +29,32 @@ class Setting(NamedTuple):
         return [name for name in names if name not in left_out]
 
     def time(
-        self, shapes: Iterable[Shape], names: list[str], rounds: int, budget: float
+        self, shapes: Iterable[Shape], names: list[str], rounds: int
     ) -> Iterator[Record]:
-        """The budget is for each contender, shape and mode, in seconds."""
         for shape in shapes:
-            yield from time_shape(shape, names, rounds, budget, self.device)
+            yield from time_shape(shape, names, rounds, self.device)
 
 
 def _one_thread(setting: Setting) -> Iterator[Record]:
     names = [*setting.names(*OURS, "floor"), "padded", "sort", "mean"]
-    return setting.time(SIX, names, rounds=12, budget=0.2)
+    return setting.time(SIX, names, rounds=12)
 
 
 def _growth(setting: Setting) -> Iterator[Record]:
     names = ["segment_quantile", "padded", *setting.names("floor")]
-    shapes = dict.fromkeys(shape for series in GROWTH.values() for shape in series)
-    return setting.time(shapes, names, rounds=12, budget=0.25)
+    return setting.time(GROWTH, names, rounds=12)
 
 
 def _memory(setting: Setting) -> Iterator[Record]:
     ours = ["segment_quantile", "gswe_linear", "gswe_heads1", "fast_quantile"]
+    names = [*ours, *setting.names("other")]
     for shape in (SKEWED, SIX[4]):
-        for name in [*ours, *setting.names("other")]:
+        for name in _without_padding(names) if shape is SKEWED else names:
             yield peak_memory(shape, name)
+
+
+def _without_padding(names: list[str]) -> list[str]:
+    return [name for name in names if not CONTENDERS[name].pads]
 
 
 class Part(NamedTuple):
@@ -65,14 +68,13 @@ TEXTS = yaml.safe_load(Path(__file__).with_name("parts.yaml").read_text())
 PARTS = {name: Part(**text) for name, text in TEXTS.items()}
 
 MEASURES: dict[str, Callable[[Setting], Iterator[Record]]] = {
-    "shapes": lambda s: s.time(SIX, s.names(*ALL), rounds=24, budget=0.4),
+    "shapes": lambda s: s.time(SIX, s.names(*ALL), rounds=24),
     "one_thread": _one_thread,
-    "skewed": lambda s: s.time([SKEWED], s.names(*ALL), rounds=8, budget=0.6),
-    "small": lambda s: s.time([SMALL], [*s.names(*OURS), "sort", "mean"], 400, 2.0),
+    "skewed": lambda s: s.time([SKEWED], _without_padding(s.names(*ALL)), rounds=8),
+    "small": lambda s: s.time([SMALL], [*s.names(*OURS), "sort", "mean"], 400),
     "growth": _growth,
     "memory": _memory,
     "gin": lambda s: networks.gin(s.data / "ogb"),
     "neighbourhoods": lambda s: networks.neighbourhoods(),
-    "documents": lambda s: networks.documents(s.data / "text"),
     "sets": lambda s: sets.measure(s.data),
 }

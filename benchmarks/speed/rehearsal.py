@@ -37,9 +37,9 @@ def render(setting: Setting, parts: list[str]) -> str:
 def roofline(shape: Shape) -> dict[str, str]:
     """Values are read, the order is written and read, and gradients are written, four
     bytes each; points are written, and their gradients read."""
-    num_graphs, _, slices = shape.padded
+    num_graphs = shape.graphs + bool(shape.large)
     num_nodes = shape.graphs * shape.nodes + shape.large
-    num_bytes = (16 * num_nodes + 8 * num_graphs * shape.points) * slices
+    num_bytes = (16 * num_nodes + 8 * num_graphs * shape.points) * shape.slices
     row = {"shape": str(shape), "MB": f"{num_bytes / 1e6:.1f}"}
     for device, bandwidth in BANDWIDTH.items():
         row[f"{device}, us"] = f"{1e6 * num_bytes / bandwidth:.1f}"

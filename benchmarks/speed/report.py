@@ -51,7 +51,7 @@ def frame(results: Results) -> pd.DataFrame:
     the multiple of the slice matrix."""
     parts = {name: pd.DataFrame(part["records"]) for name, part in results.items()}
     found = pd.concat(parts, names=["part", "line"]).reset_index("part")
-    columns = ["part", "case", "contender", "mode", "seconds", "skipped"]
+    columns = ["part", "case", "contender", "mode", "seconds"]
     found = found.reindex(columns=[*columns, "peak_bytes", "slice_bytes"])
     found["value"] = found["seconds"].fillna(found["peak_bytes"] / found["slice_bytes"])
     found = pd.concat([found, bars.steps(found)], ignore_index=True)
@@ -105,27 +105,20 @@ def table(records: pd.DataFrame, baseline: str | None) -> pd.DataFrame:
     long the others take; without a baseline, the values as they are."""
     names = [name for name in LABELS if name in set(records["contender"])]
     cases = list(dict.fromkeys(records["case"]))
-    cells = records.pivot(index="contender", columns="case").reindex(names)
-    values = cells["value"][cases]
+    values = records.pivot(index="contender", columns="case", values="value")
+    values = values.reindex(names)[cases]
     multiples = values / values.loc[baseline] if baseline else values
-    text = multiples.map(_short).astype(object)
+    text = multiples.map(_short, na_action="ignore").astype(object)
     if baseline:
         text.loc[baseline] = [_time(seconds) for seconds in values.loc[baseline]]
-    text = text.where(values.notna(), cells["skipped"][cases])
     if baseline and len(cases) > 1:
-        text["geometric mean"] = [_mean(row) for _, row in multiples.iterrows()]
+        text["geometric mean"] = multiples.apply(geometric_mean, axis=1).map(_short)
     text.insert(0, "contender", [LABELS[name] for name in names])
     return text
 
 
 def _time(seconds: float) -> str:
     return f"{seconds:.3g} s" if seconds >= 1 else f"{1e3 * seconds:.3g} ms"
-
-
-def _mean(multiples: pd.Series) -> str:
-    found = multiples.dropna()
-    of = f" ({len(found)} of {len(multiples)})" if len(found) < len(multiples) else ""
-    return f"{_short(geometric_mean(found))}{of}" if len(found) else "-"
 
 
 def _short(value: float) -> str:

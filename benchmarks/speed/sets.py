@@ -1,4 +1,4 @@
-"""``SetEmbedder``: nearest neighbours beside POT and scipy, many sets, memory."""
+"""``SetEmbedder``: nearest neighbours beside POT, many sets, memory."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -11,7 +11,6 @@ import numpy as np
 import ot
 import pandas as pd
 import psutil
-from scipy.stats import wasserstein_distance
 
 from benchmarks.engine.tables import markdown
 from benchmarks.neighbours import NUM_NEAR, by_pairs, by_vectors, outlines, transport
@@ -41,14 +40,10 @@ def search(num_sets: int = 2000, num_paired: int = 60) -> Iterator[Record]:
     def sliced(x: np.ndarray, y: np.ndarray) -> float:
         return ot.sliced_wasserstein_distance(x, y, projections=directions)
 
-    def sliced_by_scipy(x: np.ndarray, y: np.ndarray) -> float:
-        return sum(map(wasserstein_distance, (x @ directions).T, (y @ directions).T))
-
     contenders = {
         "SetEmbedder, 16 x 16": (by_vectors(few.transform), num_sets, 5),
         "SetEmbedder, 64 x 64": (by_vectors(many.transform), num_sets, 5),
         "POT, sliced": (by_pairs(sliced), num_paired, 1),
-        "scipy, sliced": (by_pairs(sliced_by_scipy), num_paired, 1),
         "POT, exact": (by_pairs(transport), num_paired, 1),
     }
     found, seconds = {}, {}

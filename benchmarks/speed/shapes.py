@@ -23,12 +23,6 @@ class Shape:
         head = f"{self.graphs}, {self.nodes}, {self.slices}, {self.points}"
         return f"{self.large} + {head}" if self.large else head
 
-    @property
-    def padded(self) -> tuple[int, int, int]:
-        """Graphs, nodes and slices of a batch that is padded to its largest graph."""
-        nodes = self.large or 3 * self.nodes // 2
-        return self.graphs + bool(self.large), nodes, self.slices
-
 
 #: Molecules, proteins, wide molecules and point clouds, as in the design.
 SIX = (
@@ -46,13 +40,8 @@ SKEWED = Shape(graphs=255, nodes=20, slices=64, points=16, large=100_000)
 #: One graph at a time, where a call is all overhead.
 SMALL = Shape(1, 25, 64, 8)
 
-#: From a batch in the middle, one number at a time.
-GROWTH = {
-    "nodes": [Shape(64, nodes, 64, 16) for nodes in (25, 100, 400, 1600)],
-    "graphs": [Shape(graphs, 100, 64, 16) for graphs in (16, 64, 256, 1024)],
-    "slices": [Shape(64, 100, slices, 16) for slices in (16, 64, 256, 1024)],
-    "points": [Shape(64, 100, 64, points) for points in (4, 16, 64, 256)],
-}
+#: What grows as N log n.
+GROWTH = [Shape(64, nodes, 64, 16) for nodes in (25, 100, 400, 1600)]
 
 
 class Batch(NamedTuple):

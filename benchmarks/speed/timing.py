@@ -5,7 +5,6 @@ what disturbs one disturbs all.
 """
 
 import gc
-import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -27,25 +26,14 @@ Record = dict[str, Any]
 Turn = Callable[[int], Call]
 
 
-def take_turns(
-    turns: Mapping[Any, Turn], rounds: int, budget: float = math.inf
-) -> dict[Any, list[float]]:
-    """The seconds of each; a turn makes the call of a round, which is not timed.
-
-    Slow ones sit out rounds, so as to fit into the budget of seconds, but take part in
-    at least three.
-    """
-    every = {}
-    for key, turn in turns.items():
-        warm_up = min(_time(turn(-i)) for i in (1, 2))  # the first one may compile
-        wanted = math.ceil(rounds * warm_up / budget)
-        every[key] = max(1, min(wanted, math.ceil(rounds / 3)))
+def take_turns(turns: Mapping[Any, Turn], rounds: int) -> dict[Any, list[float]]:
+    """The seconds of each; a turn makes the call of a round, which is not timed."""
+    for turn in turns.values():
+        _time(turn(-1))  # may compile
     seconds: dict[Any, list[float]] = {key: [] for key in turns}
     order = random.Random(0)
     for i in range(rounds):
-        keys = [key for key in turns if i % every[key] == 0]
-        order.shuffle(keys)
-        for key in keys:
+        for key in order.sample(list(turns), len(turns)):
             seconds[key].append(_time(turns[key](i)))
     return seconds
 
@@ -61,16 +49,13 @@ def _time(call: Call) -> float:
 
 
 def time_shape(
-    shape: Shape, names: Iterable[str], rounds: int, budget: float, device: str
+    shape: Shape, names: Iterable[str], rounds: int, device: str
 ) -> Iterator[Record]:
     """The median time of each contender on a shape, in both modes."""
     batches = [make_batch(shape, SEED + i, device) for i in range(NUM_BATCHES)]
     torch.manual_seed(SEED)
     readouts: dict[str, Any] = {}
     for name in names:
-        if reason := CONTENDERS[name].obstacle(shape):
-            yield from (record(shape, name, mode, skipped=reason) for mode in MODES)
-            continue
         readouts[name] = CONTENDERS[name].build(shape.slices, shape.points)
         if isinstance(readouts[name], torch.nn.Module):
             readouts[name].to(device)
@@ -83,7 +68,7 @@ def time_shape(
     for mode in MODES:
         train = mode == "training"
         turns = {name: partial(turn, k, name, train) for k, name in enumerate(readouts)}
-        for name, seconds in take_turns(turns, rounds, budget).items():
+        for name, seconds in take_turns(turns, rounds).items():
             yield record(shape, name, mode, seconds)
 
 

@@ -1,6 +1,5 @@
 """What a billion sets would cost, from the costs of one."""
 
-from itertools import product
 from typing import Any
 
 import pandas as pd
@@ -9,13 +8,11 @@ from benchmarks.engine.tables import markdown
 
 NUM_SETS = 1e9
 CORES = 64
-SETS_PER_STEP = 256  # of each process
-PROCESSES = (2, 8, 64)
 DOLLARS_PER_CORE_HOUR = 0.05  # an assumption, not a measurement
 
 
 def render(part: dict[str, Any]) -> str:
-    """The tables of ``docs/scaling.md``."""
+    """The table of ``docs/scaling.md``."""
     sizes, checks = part["sizes"], part["checks"]
     width = sizes["slices"] * sizes["points"]
     return (
@@ -25,11 +22,7 @@ def render(part: dict[str, Any]) -> str:
         f"{sizes['points']} points, single precision, one thread a process.\n\n"
         f"Embedding {NUM_SETS:,.0f} sets; the vectors of {width} numbers take "
         f"{4 * width * NUM_SETS / 2**40:.2g} TiB, half of it in half precision:\n\n"
-        f"{markdown(_embedding(checks, sizes['channels']))}\n\n"
-        f"Training, {SETS_PER_STEP} sets a step and process, the readout alone. The "
-        f"exchange is taken to be not overlapped with the backward pass, to grow as a "
-        f"ring does, and to be as fast as between two processes of one machine:\n\n"
-        f"{markdown(_training(checks))}"
+        f"{markdown(_embedding(checks, sizes['channels']))}"
     )
 
 
@@ -55,27 +48,6 @@ def _embedding(checks: list[dict[str, Any]], channels: int) -> pd.DataFrame:
                 price: f"${hours * DOLLARS_PER_CORE_HOUR:,.3g}",
                 "read by each core": f"{num_bytes / crowded / 2**20:,.0f} MiB/s",
                 "elements": f"{num_bytes * NUM_SETS / 2**40:,.3g} TiB",
-            }
-        )
-    return pd.DataFrame(rows)
-
-
-def _training(checks: list[dict[str, Any]]) -> pd.DataFrame:
-    rows = []
-    pairs = product(_of_mode(checks, "train"), _of_mode(checks, "exchange"))
-    for check, exchange in pairs:
-        step = SETS_PER_STEP * check["seconds_per_set"]
-        pair = exchange["measured"] / 1e3
-        # A ring sends 2 (P - 1) / P of the gradients, a pair all of them once.
-        seconds = {p: step + pair * 2 * (p - 1) / p for p in PROCESSES}
-        speed_up = {p: p * step / total for p, total in seconds.items()}
-        rows.append(
-            {
-                "elements a set": f"{check['size']:,}",
-                "parameters": f"{exchange['parameters']:,}",
-                "step": f"{1e3 * step:.3g} ms",
-                "exchange by two": f"{1e3 * pair:.3g} ms",
-                **{f"speed-up by {p}": f"{x:.3g}x" for p, x in speed_up.items()},
             }
         )
     return pd.DataFrame(rows)

@@ -11,14 +11,13 @@ from benchmarks.engine.grid import Outcome
 from benchmarks.engine.training import significant
 from gswe_pyg.datasets import SetDataset
 
-#: Takes the place of a readout in a config, though no network is trained.
-NAME, LABEL = "logistic", "mean word vector, logistic regression"
+LOGISTIC = "logistic"  # in the place of a readout
 
 #: Inverse weights of the penalty, one of which is chosen on training sets.
 INVERSE_PENALTIES = np.logspace(-1, 3, 5)
 
 
-def execute(train: SetDataset, held_out: SetDataset) -> Outcome:
+def classify_means(train: SetDataset, held_out: SetDataset) -> Outcome:
     """Fits on the training sets, with the penalty of the best cross-validation among
     them, then classifies the held-out sets. The seed of a run makes no difference."""
     # Shuffled, as documents stand by topic in some of the files.

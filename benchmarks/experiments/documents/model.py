@@ -1,7 +1,7 @@
 """The networks that learn from labels (paper, appendix A.2)."""
 
 from torch import Tensor
-from torch.nn import Dropout, LayerNorm, Linear, Module, ReLU, Sequential
+from torch.nn import Dropout, Identity, LayerNorm, Linear, Module, ReLU, Sequential
 from torch_geometric.nn.aggr import Aggregation
 
 from gswe_pyg.models import readout_channels
@@ -32,17 +32,16 @@ class SetClassifier(Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.backbone = backbone
-        self.readout = readout
+        self.backbone, self.readout = backbone, readout
         width = readout_channels(readout, in_channels)
-        self.norm = LayerNorm(width) if scale == "layer_norm" else None
         self.factor = width**-0.5 if scale == "width" else 1.0
+        self.norm = LayerNorm(width) if scale == "layer_norm" else Identity()
         self.dropout = Dropout(dropout)
+        # Drawn even if it is not used: the runs on file were made like that.
         self.head = Linear(width, num_classes)
         if hidden is not None:
-            self.head = Sequential(
-                Linear(width, hidden), ReLU(), Linear(hidden, num_classes)
-            )
+            layers = Linear(width, hidden), ReLU(), Linear(hidden, num_classes)
+            self.head = Sequential(*layers)
 
     def forward(
         self,
@@ -56,25 +55,16 @@ class SetClassifier(Module):
             x = self.backbone(x, index, ptr, num_sets)
         options = {} if weight is None else {"weight": weight}
         out = self.readout(x, index, ptr=ptr, dim_size=num_sets, **options)
-        out = out * self.factor if self.norm is None else self.norm(out)
-        return self.head(self.dropout(out))
+        return self.head(self.dropout(self.norm(self.factor * out)))
 
 
 class WeightedMean(Aggregation):
     """The mean, in which an element counts as often as its weight says."""
 
-    def forward(
-        self,
-        x: Tensor,
-        index: Tensor | None = None,
-        ptr: Tensor | None = None,
-        dim_size: int | None = None,
-        dim: int = -2,
-        weight: Tensor | None = None,
-    ) -> Tensor:
-        weight = x.new_ones(x.size(0), 1) if weight is None else weight.view(-1, 1)
+    def forward(self, x, index=None, ptr=None, dim_size=None, dim=-2, weight=None):
+        weight = x.new_ones(len(x), 1) if weight is None else weight.view(-1, 1)
         total, mass = (
-            self.reduce(v, index, ptr, dim_size, dim, "sum")
-            for v in (x * weight, weight)
+            self.reduce(values, index, ptr, dim_size, dim, "sum")
+            for values in (x * weight, weight)
         )
         return total / mass

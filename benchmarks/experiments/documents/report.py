@@ -10,28 +10,25 @@ from benchmarks.engine.pages import NOT_WORSE, Claim, comparison, origin, spread
 from benchmarks.engine.records import Record, frame
 from benchmarks.engine.statistics import difference
 from benchmarks.engine.tables import cells, markdown, mean_and_deviation
-from benchmarks.experiments.documents import logistic
+from benchmarks.experiments.documents.logistic import LOGISTIC
 from benchmarks.experiments.documents.model import OWN_ARCHITECTURES
 from benchmarks.experiments.documents.run import Run
 from benchmarks.experiments.trials import of_part, trials
 from benchmarks.readouts import READOUTS, by_readout, label
 
 DATASETS = ("twitter", "bbcsport", "classic", "amazon")
-LOGISTIC = logistic.LABEL
 GSWE, HEADS = "GSWE, linear", "GSWE, 4 heads"
 #: Whom with whom, and what may be lacking, in points.
 COMPARED = (
     *((GSWE, rival, 0.0) for rival in ("PMA", "mean", "RepSet", "ApproxRepSet")),
-    (GSWE, LOGISTIC, 0.0),
+    (GSWE, label(LOGISTIC), 0.0),
     (GSWE, "mean", NOT_WORSE),
     *((HEADS, rival, 0.0) for rival in ("PMA", "mean", GSWE)),
     (HEADS, "mean", NOT_WORSE),
 )
 SIZE = ["references", "points"]
 #: At which the authors of RepSet and ApproxRepSet train them.
-AUTHORS_SIZE = (10, 20)
-#: Settings that make a series of their own, where they are not the default.
-VARIANTS = ("start", "slicer", "scale", "dropout", "weight_decay")
+AUTHORS_SIZE = [10, 20]
 Records = Mapping[str, list[Record]]
 
 
@@ -42,8 +39,14 @@ def protocols(records: list[Record]) -> list[pd.DataFrame]:
     table = frame(of_part(records, "test"), Run)
     if table.empty:
         return []
-    table["beside"] = [_is_beside(run) for _, run in table.iterrows()]
-    table["series"] = [_series(run) for _, run in table.iterrows()]
+    by_authors = table["readout"].isin([*OWN_ARCHITECTURES])
+    by_authors &= (table[SIZE] == AUTHORS_SIZE).all(axis=1)
+    table["beside"] = by_authors | (table["readout"] == LOGISTIC)
+    table["series"] = (
+        table["readout"].map(label)
+        + table["weighted"].map({True: ", word counts", False: ""})
+        + by_authors.map({True: ", as its authors train it", False: ""})
+    )
     # A cell that has fewer folds than others is under way.
     settings = ["epochs", "learning_rate", "batch_size"]
     keys = table[settings].where(~table["beside"], 0).agg(tuple, axis=1)
@@ -55,25 +58,8 @@ def protocols(records: list[Record]) -> list[pd.DataFrame]:
     return [_sorted(pd.concat([g, table[table["beside"]]])) for g in groups]
 
 
-def _is_beside(run: pd.Series) -> bool:
-    is_authors = (
-        run["readout"] in OWN_ARCHITECTURES and tuple(run[SIZE]) == AUTHORS_SIZE
-    )
-    return is_authors or run["readout"] == logistic.NAME
-
-
-def _series(run: pd.Series) -> str:
-    """A row of a table and a line of a figure: a readout in one of its variants."""
-    if run["readout"] == logistic.NAME:
-        return LOGISTIC
-    words = [label(run["readout"])]
-    words += ["word counts"] if run["weighted"] else []
-    words += [f"{v} {run[v]}" for v in VARIANTS if run[v] != getattr(Run, v)]
-    return ", ".join(words + ["as its authors train it"] * run["beside"])
-
-
 def _sorted(table: pd.DataFrame) -> pd.DataFrame:
-    return by_readout(table.sort_values(["series", *SIZE]), [logistic.NAME])
+    return by_readout(table.sort_values(["series", *SIZE]), [LOGISTIC])
 
 
 def _epochs(table: pd.DataFrame) -> int:
@@ -147,10 +133,9 @@ def message(found: Records) -> str:
 
 def _chosen_cell(table: pd.DataFrame, series: str) -> str:
     values, size = chosen(table, series)
-    if size is None:
-        return ""
     is_sized = _has_size(table)[table["series"] == series].any()
-    return mean_and_deviation(values) + (" ({}x{})".format(*size) if is_sized else "")
+    text = mean_and_deviation(values) if size else ""
+    return text + (" ({}x{})".format(*size) if is_sized else "")
 
 
 def claims(found: Records) -> list[Claim]:
@@ -234,13 +219,5 @@ def draw(table: pd.DataFrame, path: Path) -> None:
         runs = table[is_shown | is_level].assign(panel=title)
         runs["x"] = runs[axis].mask(is_level)
         parts.append(runs.assign(value=100 * runs["accuracy"]))
-    colours = {
-        series: READOUTS[readout].colour if readout in READOUTS else "0.8"
-        for series, readout in zip(table["series"], table["readout"], strict=True)
-    }
-    lines(
-        pd.concat(parts),
-        colours,
-        path,
-        ("elements (seeds), references (heads, hidden sets)", "accuracy in %"),
-    )
+    labels = "elements (seeds), references (heads, hidden sets)", "accuracy in %"
+    lines(pd.concat(parts), path, labels)

@@ -11,10 +11,10 @@ from torch import Tensor
 from torch_geometric.data import Batch
 
 from benchmarks.engine.arguments import Registry
-from benchmarks.engine.config import PARTS, RunSettings, setting
+from benchmarks.engine.config import PARTS, setting
 from benchmarks.engine.grid import Context, Outcome
 from benchmarks.engine.training import epoch, num_parameters, significant
-from benchmarks.experiments.documents import logistic
+from benchmarks.experiments.documents.logistic import LOGISTIC, classify_means
 from benchmarks.experiments.documents.model import (
     HIDDEN,
     OWN_ARCHITECTURES,
@@ -22,7 +22,7 @@ from benchmarks.experiments.documents.model import (
     SetClassifier,
     WeightedMean,
 )
-from benchmarks.readouts import READOUTS, SLICERS, Shape, check_points
+from benchmarks.readouts import READOUTS, SLICERS, ReadoutSettings, Shape
 from gswe_pyg.datasets import SetDataset, WordSets, stratified_folds
 from gswe_pyg.loader import BucketBatchSampler
 from gswe_pyg.models import StackedSAB
@@ -54,11 +54,11 @@ BACKBONES: Registry = Registry(
 
 
 @dataclass(frozen=True)
-class Run(RunSettings):
+class Run(ReadoutSettings):
     fold: int = 0  # of the cross-validation
     dataset: str = setting("twitter", DATASETS)
     backbone: str = setting("sab_128_128_16", BACKBONES)  # RepSet goes without
-    readout: str = setting("gswe_linear", (*READOUTS, logistic.NAME))
+    readout: str = setting("gswe_linear", (*READOUTS, LOGISTIC))
     points: int = setting(16, least=1)  # of a reference or hidden set, seeds of PMA
     references: int = setting(1, least=1)  # or hidden sets, heads of PMA
     weighted: bool = False  # by word counts: GSWE and mean can be
@@ -74,8 +74,6 @@ class Run(RunSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.readout != logistic.NAME:
-            check_points(self.readout, self.points)
         if not 0 <= self.fold < NUM_FOLDS:
             raise ValueError(f"fold must be in 0 to {NUM_FOLDS - 1} (got {self.fold})")
 
@@ -84,14 +82,11 @@ class Run(RunSettings):
         return (self.seed, self.fold)
 
     def canonical(self) -> "Run":
-        is_logistic = self.readout == logistic.NAME
-        readout = READOUTS["mean" if is_logistic else self.readout]
-        run = readout.canonical(self)
-        if not readout.uses("slicer"):
+        run = super().canonical()
+        if not self.uses("slicer"):
             run = replace(run, start=Run.start)
-        takes_weights = readout.uses("slicer") or readout.uses("extremes")
-        if not takes_weights and self.readout != "mean":
-            run = replace(run, weighted=False)
+            if not self.uses("extremes") and self.readout != "mean":
+                run = replace(run, weighted=False)
         return run
 
 
@@ -99,8 +94,8 @@ def execute(run: Run, context: Context) -> Outcome:
     """Trains on the training sets of a fold, then classifies the held-out sets."""
     dataset = DATASETS[run.dataset](context.data)
     train, held_out = split(dataset, run)
-    if run.readout == logistic.NAME:
-        return logistic.execute(train, held_out)
+    if run.readout == LOGISTIC:
+        return classify_means(train, held_out)
 
     torch.manual_seed(run.seed)
     model = build(run, dataset.num_features, dataset.num_classes).to(context.device)

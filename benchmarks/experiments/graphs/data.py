@@ -17,7 +17,7 @@ from torch import Tensor
 from torch_geometric.utils import cumsum, degree
 
 from benchmarks.engine.arguments import Registry
-from benchmarks.experiments.set_table import GraphTable, SetTable
+from benchmarks.experiments.set_table import SetTable
 from gswe_pyg.datasets import ModelNet10Points, load_ogb, load_tu, stratified_folds
 
 FOLDS = 10
@@ -133,11 +133,9 @@ def _public_split(root: Path, name: str, fold: int) -> tuple[Tensor, Tensor, Ten
 
 
 @lru_cache(maxsize=1)
-def _tu_graphs(
-    root: Path, name: str, attributes: bool, log_degrees: bool
-) -> GraphTable:
+def _tu_graphs(root: Path, name: str, attributes: bool, log_degrees: bool) -> SetTable:
     dataset = load_tu(root / "TUDataset", name, use_node_attr=attributes)[0]
-    graphs = GraphTable.from_dataset(dataset)
+    graphs = SetTable.from_graphs(dataset)
     x = graphs.x
     if log_degrees:  # in some networks a few nodes have thousands of neighbours
         if dataset.num_node_labels or dataset.num_node_attributes:
@@ -155,9 +153,9 @@ def _standardised(values: Tensor) -> Tensor:
 
 
 @lru_cache(maxsize=1)
-def _ogb_graphs(root: Path, name: str) -> tuple[GraphTable, dict[str, Tensor]]:
+def _ogb_graphs(root: Path, name: str) -> tuple[SetTable, dict[str, Tensor]]:
     dataset, split = load_ogb(root / "ogb", name)
-    return GraphTable.from_dataset(dataset), split
+    return SetTable.from_graphs(dataset), split
 
 
 @lru_cache(maxsize=1)

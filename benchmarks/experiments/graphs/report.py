@@ -14,7 +14,7 @@ from benchmarks.engine.statistics import (
     difference,
     holm,
 )
-from benchmarks.engine.tables import markdown
+from benchmarks.engine.tables import bold_best, markdown
 from benchmarks.experiments.graphs.cells import (
     comparable,
     score,
@@ -26,7 +26,7 @@ from benchmarks.experiments.graphs.cells import (
 from benchmarks.experiments.graphs.data import FOLDS, TU
 from benchmarks.experiments.graphs.run import Run
 from benchmarks.experiments.trials import of_part, trials
-from benchmarks.readouts import READOUTS, label
+from benchmarks.readouts import colour, label
 
 LEVEL = 0.05
 HEADS = ("gswe_heads4", "gswe_heads1")
@@ -194,7 +194,7 @@ def draw(heads: Mapping[str, pd.DataFrame], path: Path) -> None:
             "is_clear": found["p"] < LEVEL,
         }
     )
-    colours = {READOUTS[name].label: READOUTS[name].colour for name in HEADS}
+    colours = {label(name): colour(name) for name in HEADS}
     intervals(table, colours, path, "less error, % (right is better)")
 
 
@@ -210,8 +210,7 @@ def _scores(table: pd.DataFrame) -> str:
     texts = wide(table, "test", score)
     # As they are printed, so that what looks equal is.
     means = wide(table, "test", lambda d, v: sign(d) * float(score(d, v).split()[0]))
-    is_best = means.eq(means.max(axis=1), axis=0)
-    shown = texts.where(~is_best, "**" + texts + "**").rename(title).T
+    shown = bold_best(texts, means).rename(title).T
     ranks = means.dropna(axis=1).rank(axis=1, ascending=False).mean()
     order, caption = shown.index, ""
     if len(ranks) > 1:

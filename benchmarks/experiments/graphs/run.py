@@ -7,17 +7,17 @@ import torch
 from torch import Tensor
 from torch_geometric.nn import GIN, MLP
 
-from benchmarks.engine.config import PARTS, RunSettings, setting
+from benchmarks.engine.config import PARTS, setting
 from benchmarks.engine.grid import Context, Outcome
 from benchmarks.engine.training import Best, epoch, num_parameters, significant
 from benchmarks.experiments.graphs.data import DATASETS, METRICS, GraphTask
-from benchmarks.experiments.set_table import GraphTable, SetTable
-from benchmarks.readouts import READOUTS, SLICERS, Shape, WithSize, check_points
+from benchmarks.experiments.set_table import SetTable
+from benchmarks.readouts import READOUTS, SLICERS, ReadoutSettings, Shape, WithSize
 from gswe_pyg.models import GINE, CategoryEncoder, GNNWithReadout
 
 
 @dataclass(frozen=True)
-class Run(RunSettings):
+class Run(ReadoutSettings):
     """The seed is that of the model and the batches, and also the fold of TU sets."""
 
     dataset: str = setting("MUTAG", DATASETS)
@@ -42,16 +42,12 @@ class Run(RunSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_points(self.readout, self.points)
         if self.hidden % 4 != 0:
             raise ValueError(
                 "hidden must be a multiple of 4, for the attention's heads"
             )
         if not 0 <= self.dropout < 1:
             raise ValueError("dropout must be at least 0 and less than 1")
-
-    def canonical(self) -> "Run":
-        return READOUTS[self.readout].canonical(self)
 
 
 class PointwiseMLP(MLP):
@@ -118,7 +114,7 @@ def build(run: Run, task: GraphTask) -> GNNWithReadout:
     """GIN, with embeddings of categories for molecules, or an MLP without edges."""
     graphs, hidden, encoders = task.graphs, run.hidden, {}
     options = {"norm": "batch_norm", "dropout": run.dropout}
-    if not isinstance(graphs, GraphTable):
+    if graphs.edge_index is None:
         widths = [graphs.x.size(1)] + [hidden] * run.layers
         network = PointwiseMLP(widths, **options)
     elif not graphs.x.is_floating_point():
@@ -145,11 +141,10 @@ def build(run: Run, task: GraphTask) -> GNNWithReadout:
 
 
 def predict(model: torch.nn.Module, batch: SetTable, device: torch.device) -> Tensor:
-    edges = edge_attr = None
-    if isinstance(batch, GraphTable):
-        edges = batch.joined_edges().to(device)
-        edge_attr = None if batch.edge_attr is None else batch.edge_attr.to(device)
-    x, index = batch.x.to(device), batch.index().to(device)
+    x, index, edges, edge_attr = (
+        None if values is None else values.to(device)
+        for values in (batch.x, batch.index(), batch.joined_edges(), batch.edge_attr)
+    )
     return model(x, edges, index, edge_attr=edge_attr, batch_size=len(batch))
 
 

@@ -9,10 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.nn import MLP
 
-from benchmarks.engine.config import RunSettings, setting
+from benchmarks.engine.config import setting
 from benchmarks.engine.grid import Context, Outcome
 from benchmarks.engine.training import num_parameters, significant, step
-from benchmarks.readouts import READOUTS, Shape, check_points
+from benchmarks.readouts import READOUTS, ReadoutSettings, Shape
 from gswe_pyg.models import readout_channels
 
 NUM_NODES, CHANNELS = 6000, 32
@@ -29,7 +29,7 @@ TASKS = {
 
 
 @dataclass(frozen=True)
-class Run(RunSettings):
+class Run(ReadoutSettings):
     """The seed draws the graph, the network and the parts."""
 
     task: str = setting("mean", TASKS)
@@ -37,13 +37,6 @@ class Run(RunSettings):
     points: int = setting(3, least=1)
     steps: int = setting(150, least=1)
     learning_rate: float = 0.01
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_points(self.readout, self.points)
-
-    def canonical(self) -> "Run":
-        return READOUTS[self.readout].canonical(self)
 
 
 def make_graph(task: str, seed: int) -> tuple[Tensor, Tensor, Tensor]:

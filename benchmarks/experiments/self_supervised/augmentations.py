@@ -8,7 +8,9 @@ second, so the sets of the batch are treated in one go.
 import math
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
+
+from benchmarks.experiments.set_table import SetTable
 
 #: Of `bend_and_jitter`: the widest angle, stretch and shear, and the shift, in noise.
 ANGLE, STRETCH, SHIFT = 0.3, 0.2, 1.0
@@ -21,33 +23,31 @@ def _turn(x: Tensor, angle: Tensor) -> Tensor:
     )
 
 
-def rotate_sets(
-    x: Tensor, index: Tensor, num_sets: int, generator: torch.Generator, noise: float
-) -> Tensor:
+def rotate_sets(sets: SetTable, generator: Generator, noise: float) -> Tensor:
     """Turns each set in the plane about the origin, by an angle of its own."""
-    angle = 2 * math.pi * torch.rand(num_sets, generator=generator)
-    return _turn(x, angle[index])
+    angle = 2 * math.pi * torch.rand(len(sets), generator=generator)
+    return _turn(sets.x, angle[sets.index()])
 
 
-def jitter_elements(
-    x: Tensor, index: Tensor, num_sets: int, generator: torch.Generator, noise: float
-) -> Tensor:
+def jitter_elements(sets: SetTable, generator: Generator, noise: float) -> Tensor:
     """Moves each element by Gaussian noise of zero mean and that deviation."""
+    return _jitter(sets.x, generator, noise)
+
+
+def _jitter(x: Tensor, generator: Generator, noise: float) -> Tensor:
     return x + noise * torch.randn(x.shape, dtype=x.dtype, generator=generator)
 
 
-def bend_and_jitter(
-    x: Tensor, index: Tensor, num_sets: int, generator: torch.Generator, noise: float
-) -> Tensor:
+def bend_and_jitter(sets: SetTable, generator: Generator, noise: float) -> Tensor:
     """Turns, stretches, shears and shifts each set a little, then moves its elements:
     what the same hand might have written. Not in the paper."""
 
     def draw(*shape: int) -> Tensor:
-        return 2 * torch.rand(num_sets, *shape, generator=generator) - 1
+        return 2 * torch.rand(len(sets), *shape, generator=generator) - 1
 
-    centre = x.mean(dim=0)
+    index, centre = sets.index(), sets.x.mean(dim=0)
     bend = torch.eye(2) + STRETCH * draw(2, 2)
     shift = centre + SHIFT * noise * draw(2)
-    bent = torch.einsum("nij,nj->ni", bend[index], x - centre)
+    bent = torch.einsum("nij,nj->ni", bend[index], sets.x - centre)
     moved = _turn(bent, (ANGLE * draw())[index]) + shift[index]
-    return jitter_elements(moved, index, num_sets, generator, noise)
+    return _jitter(moved, generator, noise)

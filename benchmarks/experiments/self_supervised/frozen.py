@@ -59,24 +59,13 @@ def _sliced(train: SetTable, directions: int, points: int, sets: SetTable) -> Te
     return torch.from_numpy(embedder.transform((sets.x, sets.ptr)))
 
 
-def _mean(train: SetTable, directions: int, points: int, sets: SetTable) -> Tensor:
-    return scatter(sets.x, sets.index(), 0, len(sets), reduce="mean")
-
-
-def _size(train: SetTable, directions: int, points: int, sets: SetTable) -> Tensor:
-    return sets.ptr.diff()[:, None].float()
-
-
 #: Vectors of sets without a network, called as ``embed(train, directions, points,
-#: sets)``; each takes the place of a readout in a config.
+#: sets)``; in the place of a readout: see `benchmarks.readouts.CONTROLS`.
 WITHOUT_NETWORK: Registry = Registry(
     "vectors without a network",
     sliced=_sliced,  # quantiles in fixed directions: GSWE of the elements themselves
-    mean_of_elements=_mean,
-    size=_size,
+    mean_of_elements=lambda train, directions, points, sets: scatter(
+        sets.x, sets.index(), 0, len(sets), reduce="mean"
+    ),
+    size=lambda train, directions, points, sets: sets.ptr.diff()[:, None].float(),
 )
-LABELS = {
-    "sliced": "no network: sliced",
-    "mean_of_elements": "no network: mean of the points",
-    "size": "no network: number of points",
-}

@@ -10,7 +10,7 @@ from benchmarks.engine.pages import NOT_WORSE, Claim, comparison, origin, spread
 from benchmarks.engine.records import Record, frame
 from benchmarks.engine.statistics import Difference, difference
 from benchmarks.engine.tables import cells, markdown, mean_and_deviation
-from benchmarks.experiments.self_supervised.frozen import LABELS
+from benchmarks.experiments.self_supervised.frozen import WITHOUT_NETWORK
 from benchmarks.experiments.self_supervised.run import Run
 from benchmarks.experiments.trials import accuracy, of_part, trials
 from benchmarks.readouts import READOUTS, by_readout, label
@@ -49,19 +49,18 @@ def runs_on_test(records: list[Record]) -> pd.DataFrame:
     table = frame(of_part(records, "test"), Run)
     table = table.reindex(columns=dict.fromkeys([*table, *MEASURED]))
     table["how"] = table["loss"].map(HOW).where(table["epochs"] > 0, UNTRAINED)
-    starts = table.groupby("readout")["start"].transform("nunique") > 1
-    table["series"] = [_series(run, starts[i]) for i, run in table.iterrows()]
-    return by_readout(table.sort_values(["points", "directions"]), LABELS)
+    sizes = ", " + table["points"].astype(str)
+    sizes = sizes.where(table["readout"].map(_has_points), "")
+    sliced = (
+        ", " + table["directions"].astype(str) + " x " + table["points"].astype(str)
+    )
+    sizes = sizes.mask(table["readout"] == "sliced", sliced)
+    table["series"] = table["readout"].map(label) + sizes
+    return by_readout(table.sort_values(["points", "directions"]), WITHOUT_NETWORK)
 
 
-def _series(run: pd.Series, several_starts: bool) -> str:
-    points = f", {run['points']:.0f}"
-    if run["readout"] in LABELS:
-        size = f", {run['directions']:.0f} x {run['points']:.0f}"
-        return LABELS[run["readout"]] + (size if run["readout"] == "sliced" else "")
-    readout = READOUTS[run["readout"]]
-    start = f", start {run['start']:g}" if several_starts else ""
-    return readout.label + (points if readout.uses("points") else "") + start
+def _has_points(readout: str) -> bool:
+    return readout in READOUTS and READOUTS[readout].uses("points")
 
 
 def protocols(records: list[Record]) -> list[tuple[str, pd.DataFrame]]:
@@ -189,7 +188,7 @@ def message(found: Records) -> str:
             f"- **{NAMES[name]}**: {(trained > own).sum()} of "
             f"{(own == own).sum()} trained cells are above their untrained network"
         )
-        sliced = controls[controls.index.str.startswith(LABELS["sliced"])].max()
+        sliced = controls[controls.index.str.startswith(label("sliced"))].max()
         if sliced == sliced:
             text += (
                 f", {(trained > sliced).sum()} of {len(trained)} above the sliced "
@@ -204,14 +203,13 @@ def _without_training(table: pd.DataFrame) -> str:
     if sliced.empty:
         return ""
     few, best = sliced.iloc[0], sliced.loc[sliced["perceptron"].idxmax()]
-    scores = 100 * few[["accuracy", "logistic", "perceptron"]].astype(float)
     return (
         f"- **Without training, sorting is enough on Point Cloud MNIST**: quantiles "
-        f"in fixed directions ({few['directions']:.0f} x {few['points']:.0f} numbers a "
+        f"in fixed directions ({few['directions']} x {few['points']} numbers a "
         f"set; {few['embed_seconds']:.1f} processor seconds for all 70,000 sets) give "
-        f"{scores.iloc[0]:.1f} % by 1-NN, {scores.iloc[1]:.1f} % by logistic "
-        f"regression and {scores.iloc[2]:.1f} % by a small perceptron; "
-        f"{best['directions']:.0f} x {best['points']:.0f} give "
+        f"{100 * few['accuracy']:.1f} % by 1-NN, {100 * few['logistic']:.1f} % by "
+        f"logistic regression and {100 * few['perceptron']:.1f} % by a small "
+        f"perceptron; {best['directions']} x {best['points']} give "
         f"{100 * best['perceptron']:.1f} %."
     )
 
@@ -221,15 +219,15 @@ def claims(found: Records) -> list[Claim]:
     listed = []
     for name, table in _main(found):
         untrained = _by_readout(table[table["how"] == UNTRAINED])
-        without_network = {key: untrained[key] for key in LABELS if key in untrained}
+        free = {k: wide for k, wide in untrained.items() if k in WITHOUT_NETWORK}
         for how in HOW.values():
             data = f"{NAMES[name]}, {how}"
             trained = _by_readout(table[table["how"] == how])
-            rivals = trained | without_network
+            rivals = trained | free
             for ours, theirs, margin in COMPARED:
                 if ours in trained and theirs in rivals:
                     effect = _difference(trained[ours], rivals[theirs])
-                    names = label(ours), LABELS.get(theirs) or label(theirs)
+                    names = label(ours), label(theirs)
                     listed.append(comparison(*names, data, effect, margin))
             for readout in ("mean", "pma", "gswe_linear", "gswe_heads4"):
                 if readout in trained and readout in untrained:

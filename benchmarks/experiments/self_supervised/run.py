@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from benchmarks.engine.arguments import Registry
-from benchmarks.engine.config import PARTS, RunSettings, setting
+from benchmarks.engine.config import PARTS, setting
 from benchmarks.engine.grid import Context, Outcome
 from benchmarks.engine.training import epoch, num_parameters, significant
 from benchmarks.experiments.self_supervised import augmentations, frozen
 from benchmarks.experiments.set_table import SetTable
-from benchmarks.readouts import READOUTS, Shape, check_points
+from benchmarks.readouts import READOUTS, ReadoutSettings, Shape
 from gswe_pyg.datasets import PointCloudMNIST, SetCircles, SetDataset
 from gswe_pyg.losses import simclr_loss, simsiam_loss
 from gswe_pyg.models import MLP, SetModel, SharedSAB, readout_channels
@@ -67,7 +67,7 @@ LOSSES: Registry = Registry(
     simsiam=lambda z, z_bar, run: simsiam_loss(z, z_bar, run.p),
 )
 
-#: Called as ``augment(x, index, num_sets, generator, noise)`` on a batch of sets.
+#: Called as ``augment(sets, generator, noise)``; gives the new elements.
 AUGMENTATIONS: Registry = Registry(
     "augmentation",
     rotation=augmentations.rotate_sets,
@@ -77,7 +77,7 @@ AUGMENTATIONS: Registry = Registry(
 
 
 @dataclass(frozen=True)
-class Run(RunSettings):
+class Run(ReadoutSettings):
     dataset: str = setting("set_circles", DATASETS)
     backbone: str = setting("mlp_64_64_1", BACKBONES)
     augmentation: str = setting("rotation", AUGMENTATIONS)
@@ -102,20 +102,11 @@ class Run(RunSettings):
     directions: int = setting(16, least=1, added=True)  # of vectors without a network
     probes: bool = setting(False, added=True)  # classifiers learn from the vectors
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.readout in READOUTS:
-            check_points(self.readout, self.points)
-
-    @property
-    def has_network(self) -> bool:
-        return self.readout in READOUTS
-
     def canonical(self) -> "Run":
-        if self.has_network:
-            readout = READOUTS[self.readout]
-            run = replace(readout.canonical(self), directions=Run.directions)
-            run = run if readout.constants else replace(run, start=1.0)
+        if not self.is_control:
+            run = replace(super().canonical(), directions=Run.directions)
+            if READOUTS[self.readout].constants is None:
+                run = replace(run, start=1.0)
         else:
             run = replace(self, epochs=0, backbone="none", start=Run.start)
             run = run if self.draw_data else replace(run, seed=0)
@@ -146,7 +137,7 @@ def execute(run: Run, context: Context) -> Outcome:
         run = replace(run, noise=run.noise / scale)
 
     metrics, curves, parameters = {}, None, 0
-    if run.has_network:
+    if not run.is_control:
         torch.manual_seed(run.seed)
         model = build(run, train.x.size(1)).to(context.device)
         parameters = num_parameters(model)
@@ -221,7 +212,7 @@ def _batches_of_views(
         sets = train.select(twice)
         if run.view_elements is not None:
             sets = sets.resample(run.view_elements, generator)
-        views = augment(sets.x, sets.index(), len(sets), generator, run.noise)
+        views = augment(sets, generator, run.noise)
         yield from replace(sets, x=views).split([2 * len(batch) for batch in batches])
 
 

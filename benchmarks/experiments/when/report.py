@@ -9,10 +9,10 @@ import pandas as pd
 from benchmarks.engine.pages import Claim, comparison, origin
 from benchmarks.engine.records import Record, frame
 from benchmarks.engine.statistics import best_cells, difference
-from benchmarks.engine.tables import cells, markdown
+from benchmarks.engine.tables import bold_best, cells, markdown
 from benchmarks.experiments.when.data import TASKS
 from benchmarks.experiments.when.run import PARAMETER_FREE, Run
-from benchmarks.readouts import READOUTS, by_readout
+from benchmarks.readouts import by_readout, label
 
 CELL = ["task", "with_size", "train_sets", "readout"]
 OURS = "gswe_heads4"
@@ -28,8 +28,6 @@ DIFFERENCES = {
     "count": "the number of elements",
 }
 RIVALS = ("mean", "max", "sum", "mean_std_max", "quantile", "pma")
-LABELS = {name: entry.label for name, entry in READOUTS.items()}
-LABELS[PARAMETER_FREE] = "no training"
 #: Points that a simpler readout may lack.
 CLOSE = 1.0
 Records = Mapping[str, list[Record]]
@@ -51,9 +49,8 @@ def summary(records: list[Record]) -> str:
 
 
 def _table(table: pd.DataFrame) -> str:
-    return markdown(
-        cells(table, "readout", "task", "test").rename(index=LABELS), "readout"
-    )
+    shown = cells(table, "readout", "task", "test")
+    return markdown(shown.rename(index=label), "readout")
 
 
 def part(config: str, records: list[Record], folder: Path) -> str:
@@ -93,17 +90,18 @@ def _behind(wide: pd.DataFrame) -> pd.DataFrame:
 
 
 def message(records: Records) -> str:
-    """What to take if one does not know, what it costs, and what it gains."""
-    wide = _means(records)
-    behind = _behind(wide)
-    if OURS not in wide or "mean" not in wide:
+    """What to take if one does not know, what it costs, and what it gains; nothing, if
+    not all of it was run."""
+    wide, told = _means(records), _behind(_means(records, with_size=True))
+    if not {*FRONT} <= {*wide} or OURS not in told:
         return ""
-    ours, worst = behind[OURS], behind.max()
-    others = [r for r in ("mean", "sum", "max", "pma") if r in behind]
-    rest = ", ".join(f"{LABELS[r]} {worst[r]:.1f}" for r in others)
+    behind, told = _behind(wide), told[OURS]
+    ours, worst, name = behind[OURS], behind.max(), label(OURS)
+    rest = ", ".join(f"{label(r)} {worst[r]:.1f}" for r in FRONT[:4])
     gain = (wide[OURS] - wide["mean"]).sort_values()
+    control = (wide[PARAMETER_FREE] - wide["mean"]).mean()
     lines = [
-        f"- **If you do not know what tells your sets apart, take {LABELS[OURS]}**: "
+        f"- **If you do not know what tells your sets apart, take {name}**: "
         f"over {len(wide)} tasks it is {ours.mean():.1f} points behind the best "
         f"readout of each on average and {ours.max():.1f} at worst "
         f"(*{ours.idxmax()}*). At worst, others are behind by: {rest}.",
@@ -111,38 +109,28 @@ def message(records: Records) -> str:
         f"classes differ in {DIFFERENCES[gain.index[-1]]}; **what it costs**: "
         f"{gain.iloc[0]:+.1f} points where they differ in "
         f"{DIFFERENCES[gain.index[0]]}.",
+        f"- **Its weak spot**: {DIFFERENCES[ours.idxmax()]}. With the "
+        f"logarithm of the size appended to every readout, it is still "
+        f"{told.max():.1f} points behind at worst (*{told.idxmax()}*): where sizes "
+        f"or totals matter, take the sum, alone or beside it.",
+        f"- The control, quantiles in fixed directions and logistic regression, "
+        f"has {control:.1f} of the {gain.mean():.1f} points that {name} is "
+        f"ahead of the mean on average.",
     ]
-    told = _behind(_means(records, with_size=True))
-    if OURS in told:
-        told = told[OURS]
-        lines.append(
-            f"- **Its weak spot**: {DIFFERENCES[ours.idxmax()]}. With the "
-            f"logarithm of the size appended to every readout, it is still "
-            f"{told.max():.1f} points behind at worst (*{told.idxmax()}*): where sizes "
-            f"or totals matter, take the sum, alone or beside it."
-        )
-    if PARAMETER_FREE in wide:
-        control = (wide[PARAMETER_FREE] - wide["mean"]).mean()
-        lines.append(
-            f"- The control, quantiles in fixed directions and logistic regression, "
-            f"has {control:.1f} of the {gain.mean():.1f} points that {LABELS[OURS]} is "
-            f"ahead of the mean on average."
-        )
-    config = next(iter(records))
-    figure = f"![Test accuracy over the number of training sets]({config}.png)"
+    name = next(iter(records))
+    figure = f"![Test accuracy over the number of training sets]({name}.png)"
     return "\n\n".join(["\n".join(lines), front_table(records), figure])
 
 
 def front_table(records: Records) -> str:
     """For the project's README: a row per task, the best readout of each in bold."""
     wide = _means(records).reindex(columns=FRONT).dropna(axis=1).round(1)
-    shown, is_best = wide.map("{:.1f}".format), wide.eq(wide.max(axis=1), axis=0)
-    shown = shown.where(~is_best, "**" + shown + "**").rename(index=DIFFERENCES)
+    shown = bold_best(wide.map("{:.1f}".format), wide).rename(index=DIFFERENCES)
     worst = wide.rsub(wide.max(axis=1), axis=0).max()
     shown.loc["*behind the best, at worst*"] = worst.map("*{:.1f}*".format)
-    table = markdown(shown.rename(columns=LABELS), "the classes differ in")
+    table = markdown(shown.rename(columns=label), "the classes differ in")
     seeds = max(len({r["config"]["seed"] for r in c}) for c in records.values())
-    return f"{table}\n\nSeeds: {seeds}. *{LABELS[PARAMETER_FREE]}* is the control."
+    return f"{table}\n\nSeeds: {seeds}. *{label(PARAMETER_FREE)}* is the control."
 
 
 def decision_table(records: Records) -> str:
@@ -152,9 +140,9 @@ def decision_table(records: Records) -> str:
         close = behind.index[behind < CLOSE]
         take = min(close, key=lambda readout: readout not in FRONT)
         shown = wide.loc[task].reindex([take, "mean", OURS]).map("{:.1f} %".format)
-        found = f"{LABELS[take]} ({shown.iloc[0]})"
+        found = f"{label(take)} ({shown.iloc[0]})"
         rows.append((DIFFERENCES[task], found, *shown.iloc[1:]))
-    columns = ["your sets differ in", "take", "mean", LABELS[OURS]]
+    columns = ["your sets differ in", "take", "mean", label(OURS)]
     return markdown(pd.DataFrame(rows, columns=columns))
 
 
@@ -168,11 +156,11 @@ def claims(records: Records) -> list[Claim]:
                 "test", ["with_size", "train_sets", "seed"], "readout"
             )
             wide = wide.groupby("seed").mean()
-            for rival in RIVALS:
-                if {OURS, rival} <= set(wide):
-                    effect = difference(wide[OURS], wide[rival])
-                    names = LABELS[OURS], LABELS[rival]
-                    listed.append(comparison(*names, task, effect))
+            listed += [
+                comparison(label(OURS), label(r), task, difference(wide[OURS], wide[r]))
+                for r in RIVALS
+                if {OURS, r} <= set(wide)
+            ]
     return listed
 
 
@@ -180,15 +168,10 @@ def draw(table: pd.DataFrame, path: Path) -> None:
     """A panel per task."""
     from benchmarks.engine.figures import lines
 
-    titles = table["task"].map(DIFFERENCES).str.replace(", at", ",\nat")
-    table = pd.DataFrame(
-        {
-            "panel": titles,
-            "series": table["readout"].map(LABELS),
-            "x": table["train_sets"],
-            "value": 100 * table["test"],
-        }
+    table = table.assign(
+        panel=table["task"].map(DIFFERENCES).str.replace(", at", ",\nat"),
+        series=table["readout"].map(label),
+        x=table["train_sets"],
+        value=100 * table["test"],
     )
-    colours = {entry.label: entry.colour for entry in READOUTS.values()}
-    colours[LABELS[PARAMETER_FREE]] = "0.8"
-    lines(table, colours, path, ("training sets", "test accuracy in %"), rows=2)
+    lines(table, path, ("training sets", "test accuracy in %"), rows=2)

@@ -10,12 +10,12 @@ from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 from torch_geometric.nn import MLP
 
-from benchmarks.engine.config import RunSettings, setting
+from benchmarks.engine.config import setting
 from benchmarks.engine.grid import Context, Outcome
 from benchmarks.engine.training import Best, num_parameters, step
 from benchmarks.experiments.set_table import SetTable
 from benchmarks.experiments.when.data import TASKS, make_sets
-from benchmarks.readouts import READOUTS, Shape, WithSize
+from benchmarks.readouts import READOUTS, ReadoutSettings, Shape, WithSize
 from gswe_pyg import GSWEAggregation
 from gswe_pyg.models import readout_channels
 
@@ -27,7 +27,7 @@ PARAMETER_FREE = "parameter_free"
 
 
 @dataclass(frozen=True)
-class Run(RunSettings):
+class Run(ReadoutSettings):
     """The seed draws the data, the network and the batches."""
 
     task: str = setting("shift", TASKS)
@@ -43,7 +43,7 @@ class Run(RunSettings):
     def canonical(self) -> "Run":
         if self.readout == PARAMETER_FREE:
             return replace(self, learning_rate=0.0, steps=1, batch_size=1, hidden=1)
-        return READOUTS[self.readout].canonical(self)
+        return super().canonical()
 
 
 class Network(torch.nn.Module):

@@ -1,6 +1,7 @@
 """The contenders of the speed benchmark, and how they take turns."""
 
 import gc
+from functools import partial
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ import torch
 from benchmarks.speed import timing
 from benchmarks.speed.contenders import CONTENDERS, prepare
 from benchmarks.speed.memory import PROCESS, peak_memory
-from benchmarks.speed.shapes import SKEWED, Shape, make_batch
+from benchmarks.speed.shapes import Shape, make_batch
 from benchmarks.speed.timing import MODES, take_turns, time_shape
 
 SHAPES = [Shape(5, 7, 4, 5), Shape(3, 9, 8, 16), Shape(4, 5, 4, 2, large=40)]
@@ -43,16 +44,9 @@ def test_weights_are_seen(name):
     assert not torch.equal(*outs)
 
 
-def test_what_needs_too_much_memory_is_recorded():
-    assert CONTENDERS["segment_quantile"].obstacle(SKEWED) is None
-    records = [*time_shape(SKEWED, ["padded"], 2, budget=0.01, device="cpu")]
-    records.append(peak_memory(SKEWED, "padded"))
-    assert [line["skipped"] for line in records] == ["needs over 8 GB"] * 3
-
-
 def test_all_contenders_are_timed_in_both_modes():
     names = [n for n, c in CONTENDERS.items() if c.group != "network"]
-    records = list(time_shape(SHAPES[0], names, 2, budget=0.01, device="cpu"))
+    records = list(time_shape(SHAPES[0], names, 2, device="cpu"))
     found = [(line["contender"], line["mode"]) for line in records]
     assert sorted(found) == sorted((name, mode) for name in names for mode in MODES)
     for line in records:
@@ -67,30 +61,24 @@ def test_peak_memory():
     assert record["peak_bytes"] > record["slice_bytes"] > 2e6
 
 
-def test_turns_are_interleaved_and_slow_ones_sit_out_rounds(monkeypatch):
+def test_turns_are_interleaved(monkeypatch):
     now, log = [0.0], []
 
-    def make_turn(name, seconds):
-        def turn(i):
-            def call():
-                assert not gc.isenabled()
-                now[0] += seconds
-                log.append((name, i))
+    def turn(name, seconds, i):
+        def call():
+            assert not gc.isenabled()
+            now[0] += seconds
+            log.append((name, i))
 
-            now[0] += 100  # what a turn prepares is not timed
-            return call
-
-        return turn
+        now[0] += 100  # what a turn prepares is not timed
+        return call
 
     monkeypatch.setattr(timing, "timer", lambda: now[0])
-    lengths = {"a": 0.0625, "b": 0.0625, "slow": 0.5, "slower": 64.0}
-    turns = {name: make_turn(name, s) for name, s in lengths.items()}
-    seconds = take_turns(turns, rounds=16, budget=2.0)
-    numbers = {"a": 16, "b": 16, "slow": 4, "slower": 3}
-    assert seconds == {name: [lengths[name]] * n for name, n in numbers.items()}
-    assert log[:2] == [("a", -1), ("a", -2)]  # warms up
-    assert [i for name, i in log[8:] if name == "slow"] == [0, 4, 8, 12]
-    assert [i for _, i in log[8:]] == sorted(i for _, i in log[8:])
-    assert {name for name, i in log[8:] if i == 1} == {"a", "b"}
-    first = [next(name for name, j in log if j == i) for i in range(16)]
-    assert len(set(first)) > 1
+    lengths = {"a": 0.25, "b": 0.5, "c": 4.0}
+    turns = {name: partial(turn, name, s) for name, s in lengths.items()}
+    seconds = take_turns(turns, rounds=8)
+    assert seconds == {name: [s] * 8 for name, s in lengths.items()}
+    assert log[:3] == [(name, -1) for name in turns]  # warms up
+    assert sorted(log[3:]) == [(name, i) for name in turns for i in range(8)]
+    assert [i for _, i in log[3:]] == sorted(i for _, i in log[3:])
+    assert len({name for name, _ in log[3::3]}) > 1

@@ -3,10 +3,7 @@ import torch
 from torch_geometric.data import Data
 
 from benchmarks.speed import networks
-from benchmarks.speed.contenders import LABELS
 from benchmarks.speed.timing import MODES
-from gswe_pyg.datasets import WordSets
-from gswe_pyg.models import StackedSAB
 
 
 def molecule(seed):
@@ -19,10 +16,9 @@ def molecule(seed):
     )
 
 
-@pytest.mark.parametrize("part", [networks.gin, networks.documents])
-def test_data_that_are_missing_are_named(part, tmp_path):
+def test_data_that_are_missing_are_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=str(tmp_path)):
-        next(part(tmp_path))
+        next(networks.gin(tmp_path))
 
 
 def test_gin(monkeypatch, tmp_path):
@@ -40,29 +36,3 @@ def test_neighbourhoods():
     cases = ("edges in any order", "edges by target")
     expected = {(c, n, m) for c in cases for n in networks.LAYERS for m in MODES}
     assert found == expected
-
-
-def test_the_padded_backbone_is_the_same_function(ragged):
-    torch.manual_seed(0)
-    backbone = StackedSAB(5, (8, 8, 4), (2, 4, 1)).double()
-    sizes = (3, 0, 7, 1, 4)
-    x, index = ragged(5, sizes, torch.double)
-    ptr = torch.tensor([0, *sizes]).cumsum(0)
-    found = []
-    for model in (backbone, networks.PaddedSAB(backbone)):
-        out = model(x, index, ptr, 5)
-        grads = torch.autograd.grad(out.square().sum(), backbone.parameters())
-        found.append([out, *grads])
-    torch.testing.assert_close(*found)
-
-
-def test_documents(monkeypatch, tmp_path):
-    generator = torch.Generator().manual_seed(0)
-    vectors = {f"w{i}": torch.randn(5, generator=generator).tolist() for i in range(9)}
-    texts = [[f"w{(i * j) % 9}" for j in range(1 + i % 7)] for i in range(90)]
-    dataset = WordSets.from_documents(texts, [i % 2 for i in range(90)], vectors)
-    monkeypatch.setattr(networks, "WordSets", lambda *arguments: dataset)
-    for line in networks.documents(tmp_path, steps=1):
-        assert line["contender"] in LABELS
-        # Two batches make the epoch.
-        assert line["seconds"] == pytest.approx(2 * line["quartiles"][0])

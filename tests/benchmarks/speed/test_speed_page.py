@@ -32,7 +32,7 @@ def frame(part, *records):
 def verdicts(found):
     """What was measured, by part, bar, cases and mode."""
     table = bars.verdicts(found)
-    assert len(table) == 32
+    assert len(table) == 31
     rows = table[table["reached"] != "not measured"].to_numpy().tolist()
     return {(*row[:4],): (*row[5:],) for row in rows}
 
@@ -54,11 +54,10 @@ def test_bars(over, under, of, seconds, expected):
 
 @pytest.mark.parametrize(("last", "is_met"), [(1.1, "yes"), (1.39, "**no**")])
 def test_growth_is_judged_step_by_step(last, is_met):
-    # As N L log n, but for the last step of the nodes, which takes longer.
-    shapes = dict.fromkeys(shape for series in GROWTH.values() for shape in series)
+    # As N log n, but for the last step, which takes longer.
     records = [
         record(s, OURS, mode, [bars._work(s) * (last if s.nodes == 1600 else 1)])
-        for mode, s in product(MODES, shapes)
+        for mode, s in product(MODES, GROWTH)
     ]
     found = verdicts(frame("growth", *records))
     key = ("steps, nodes: 400 to 1600", OURS, "worst", "training")
@@ -103,7 +102,7 @@ def test_a_device_that_is_not_there(tmp_path, capsys):
     printed = capsys.readouterr().out
     for shown in ("no device 'maia'", "growth", "PyG SortAggregation"):
         assert shown in printed
-    for not_there in ("neighbourhoods", "fswlib", "numpy.sort"):
+    for not_there in ("neighbourhoods", "numpy.sort"):
         assert not_there not in printed
     assert not list(tmp_path.iterdir())
     row = rehearsal.roofline(Shape(32, 1024, 128, 128))
@@ -113,8 +112,8 @@ def test_a_device_that_is_not_there(tmp_path, capsys):
 @pytest.mark.skipif(not PROCESS.exists(), reason="needs Linux")
 def test_sets():
     found = list(sets.search(12, num_paired=5))
-    assert [r["queries"] for r in found] == [12, 12, 5, 5, 5]
-    assert found[2]["sliced_among_1"] == found[4]["exact_among_1"] == 1
+    assert [r["queries"] for r in found] == [12, 12, 5, 5]
+    assert found[2]["sliced_among_1"] == found[3]["exact_among_1"] == 1
     # Both have POT's directions or many, and 64 points are about as many as elements.
     assert found[1]["sliced_among_10"] == 1
     clouds = {"case": "clouds", "sets": 70_000, "elements": 10**7}
