@@ -222,12 +222,13 @@ class WithSize(Aggregation):
         return torch.cat([out, size[:, None].to(out.dtype)], dim=-1)
 
 
-#: What takes the place of a readout in some experiments, without a network.
+#: What takes the place of a readout in some experiments, and learns nothing.
 CONTROLS = {
     "logistic": "mean word vector, logistic regression",
     "sliced": "no network: sliced",
     "mean_of_elements": "no network: mean of the points",
     "size": "no network: number of points",
+    "untrained": "untrained network, linear model",
     "parameter_free": "no training",
 }
 

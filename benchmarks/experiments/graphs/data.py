@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from filelock import FileLock
 from torch import Tensor
 from torch_geometric.utils import cumsum, degree
 
@@ -132,9 +133,16 @@ def _public_split(root: Path, name: str, fold: int) -> tuple[Tensor, Tensor, Ten
     return tuple(torch.tensor(parts[p]) for p in ("train", "validation", "test"))
 
 
+def _one_at_a_time(root: Path) -> FileLock:
+    """PyG and OGB process raw files in place: a second worker would read half of it."""
+    root.mkdir(parents=True, exist_ok=True)
+    return FileLock(root / ".lock")
+
+
 @lru_cache(maxsize=1)
 def _tu_graphs(root: Path, name: str, attributes: bool, log_degrees: bool) -> SetTable:
-    dataset = load_tu(root / "TUDataset", name, use_node_attr=attributes)[0]
+    with _one_at_a_time(root):
+        dataset = load_tu(root / "TUDataset", name, use_node_attr=attributes)[0]
     graphs = SetTable.from_graphs(dataset)
     x = graphs.x
     if log_degrees:  # in some networks a few nodes have thousands of neighbours
@@ -154,7 +162,8 @@ def _standardised(values: Tensor) -> Tensor:
 
 @lru_cache(maxsize=1)
 def _ogb_graphs(root: Path, name: str) -> tuple[SetTable, dict[str, Tensor]]:
-    dataset, split = load_ogb(root / "ogb", name)
+    with _one_at_a_time(root):
+        dataset, split = load_ogb(root / "ogb", name)
     return SetTable.from_graphs(dataset), split
 
 

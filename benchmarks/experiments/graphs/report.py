@@ -23,6 +23,7 @@ from benchmarks.experiments.graphs.cells import (
     unit,
     wide,
 )
+from benchmarks.experiments.graphs.controls import NAMES
 from benchmarks.experiments.graphs.data import FOLDS, TU
 from benchmarks.experiments.graphs.run import Run
 from benchmarks.experiments.trials import of_part, trials
@@ -121,7 +122,9 @@ def _effects(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
         )
         if not {*PLAIN, *HEADS} <= set(scores):
             continue
-        valid = runs.groupby("readout")["good"].mean()
+        valid = (
+            runs.groupby("readout")["good"].mean().drop(list(NAMES), errors="ignore")
+        )
         is_head = valid.index.str.startswith("gswe_heads")
         rivals = {
             "mean": "mean",
@@ -211,14 +214,15 @@ def _scores(table: pd.DataFrame) -> str:
     # As they are printed, so that what looks equal is.
     means = wide(table, "test", lambda d, v: sign(d) * float(score(d, v).split()[0]))
     shown = bold_best(texts, means).rename(title).T
-    ranks = means.dropna(axis=1).rank(axis=1, ascending=False).mean()
+    learned = means.drop(columns=list(NAMES), errors="ignore").dropna(axis=1)
+    ranks = learned.rank(axis=1, ascending=False).mean()
     order, caption = shown.index, ""
     if len(ranks) > 1:
         shown["average rank"] = ranks.map("{:.2f}".format)
         order = ranks.reindex(order).sort_values(kind="stable").index
         least = critical_difference(len(ranks), len(means))
         caption = (
-            f"average rank of the readouts that all data sets have (less than "
+            f"average rank of the readouts that learn, on all data sets (less than "
             f"{least:.2f} apart they do not differ at the 5 % level, Nemenyi's test); "
         )
     parameters = wide(table, "parameters", lambda _, v: v.iloc[0]).median()
@@ -239,7 +243,8 @@ def _power(table: pd.DataFrame) -> list[str]:
     for dataset, runs in table.groupby("dataset", sort=False):
         scores = runs.pivot(index="seed", columns="readout", values="test")
         scores *= 100 * sign(dataset)
-        valid = runs.groupby("readout")["good"].mean().drop("mean", errors="ignore")
+        valid = runs.groupby("readout")["good"].mean()
+        valid = valid.drop(["mean", *NAMES], errors="ignore")
         if len(scores) > 2 and "mean" in scores and len(valid):
             found = difference(
                 scores[valid.idxmax()], scores["mean"], 1, _overlap(dataset)

@@ -1,6 +1,6 @@
 """Readouts of graph networks against each other, with labels."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 import torch
@@ -10,6 +10,7 @@ from torch_geometric.nn import GIN, MLP
 from benchmarks.engine.config import PARTS, setting
 from benchmarks.engine.grid import Context, Outcome
 from benchmarks.engine.training import Best, epoch, num_parameters, significant
+from benchmarks.experiments.graphs import controls
 from benchmarks.experiments.graphs.data import DATASETS, METRICS, GraphTask
 from benchmarks.experiments.set_table import SetTable
 from benchmarks.readouts import READOUTS, SLICERS, ReadoutSettings, Shape, WithSize
@@ -21,7 +22,7 @@ class Run(ReadoutSettings):
     """The seed is that of the model and the batches, and also the fold of TU sets."""
 
     dataset: str = setting("MUTAG", DATASETS)
-    readout: str = setting("gswe_linear", READOUTS)
+    readout: str = setting("gswe_linear", (*READOUTS, *controls.NAMES))
     points: int = setting(8, least=1)  # of the reference, nodes kept, quantiles
     slicer: str = setting("identity", SLICERS)  # of GSWE, behind the network
     hidden: int = setting(32, least=1)
@@ -49,6 +50,15 @@ class Run(ReadoutSettings):
         if not 0 <= self.dropout < 1:
             raise ValueError("dropout must be at least 0 and less than 1")
 
+    def canonical(self) -> "Run":
+        run = super().canonical()
+        if not self.is_control:
+            return run
+        idle = {"epochs": 1, "batch_size": 1, "learning_rate": 0.0, "dropout": 0.0}
+        if self.readout == "parameter_free":
+            idle |= {"hidden": 4, "layers": 1}
+        return replace(run, **idle, schedule="constant")
+
 
 class PointwiseMLP(MLP):
     """What stands for the graph network where there are no edges."""
@@ -64,6 +74,8 @@ def execute(run: Run, context: Context) -> Outcome:
     task, device = DATASETS[run.dataset](context.data, run), context.device
 
     torch.manual_seed(run.seed)
+    if run.is_control:
+        return _without_training(run, task)
     model = build(run, task).to(device)
     optimizer = torch.optim.Adam(model.parameters(), run.learning_rate, fused=True)
     last_factor = 0.0 if run.schedule == "cosine" else 1.0
@@ -138,6 +150,18 @@ def build(run: Run, task: GraphTask) -> GNNWithReadout:
         widths = [model.head.channel_list[0], hidden + more, task.num_outputs]
         model.head = MLP(widths, dropout=[run.dropout, 0.0], norm=None)
     return model
+
+
+def _without_training(run: Run, task: GraphTask) -> Outcome:
+    if run.readout == "untrained":
+        model = build(replace(run, readout="gswe_heads4", points=16), task)
+        x = controls.of_untrained(model, task)
+    else:
+        x = controls.of_features(task)
+    scores = controls.fit(x, task, is_regression=METRICS[run.dataset] == "rmse")
+    if run.evaluate != "test":
+        del scores["test"]
+    return Outcome(scores, parameters=x.size(1) + 1)
 
 
 def predict(model: torch.nn.Module, batch: SetTable, device: torch.device) -> Tensor:

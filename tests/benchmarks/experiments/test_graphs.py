@@ -1,14 +1,17 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 
 import pytest
 import torch
+from filelock import FileLock
 from torch_geometric.utils import cumsum
 
 from benchmarks.engine import config
 from benchmarks.engine.arguments import UsageError
 from benchmarks.engine.training import num_parameters
+from benchmarks.experiments.graphs import controls
 from benchmarks.experiments.graphs import data as graph_data
 from benchmarks.experiments.graphs import run as graphs
 from benchmarks.experiments.graphs.data import METRICS
@@ -19,6 +22,7 @@ from tests.benchmarks.made import CONTEXT
 
 TINY = Run(dataset="MUTAG", epochs=2, hidden=8, layers=2, points=4, batch_size=16)
 NUM_GRAPHS, NUM_CLASSES = 60, 2
+OGB_GRAPHS = graph_data._ogb_graphs  # before it is replaced
 KINDS = pytest.mark.parametrize(
     "dataset", ["MUTAG", "ogbg-molhiv", "ogbg-molesol", "ModelNet10"]
 )
@@ -109,6 +113,37 @@ def test_test_labels_decide_nothing(dataset, monkeypatch):
     trial = execute(replace(run, evaluate="validation"), CONTEXT).metrics
     assert "test" not in trial
     assert trial["valid"] == honest["valid"]
+
+
+@pytest.mark.parametrize("readout", controls.NAMES)
+@KINDS
+def test_controls_learn_from_vectors_alone(dataset, readout, monkeypatch):
+    run = replace(TINY, dataset=dataset, readout=readout).canonical()
+    found, task = execute(run, CONTEXT).metrics, load(run)
+    if METRICS[dataset] == "rmse":
+        assert found["test"] < 2.5  # the mean of the targets has 5
+    else:
+        assert found["test"] > 0.8
+    y = task.graphs.y.clone()
+    y[task.test] = 1 - y[task.test]
+    wrong = replace(task, graphs=replace(task.graphs, y=y))
+    monkeypatch.setitem(graphs.DATASETS, dataset, lambda *_: wrong)
+    assert execute(run, CONTEXT).metrics["valid"] == found["valid"]
+    trial = execute(replace(run, evaluate="validation"), CONTEXT).metrics
+    assert trial == {"valid": found["valid"]}
+
+
+def test_another_worker_waits_while_raw_files_are_processed(tmp_path, monkeypatch):
+    done = []
+    monkeypatch.setattr(graph_data, "load_ogb", lambda *_: (done.append(1), {}))
+    monkeypatch.setattr(graph_data.SetTable, "from_graphs", lambda _: None)
+    worker = Thread(target=OGB_GRAPHS, args=(tmp_path, "ogbg-molesol"))
+    with FileLock(tmp_path / ".lock"):
+        worker.start()
+        worker.join(0.2)
+        assert not done
+    worker.join()
+    assert done
 
 
 def test_ten_seeds_are_one_cross_validation():

@@ -1,0 +1,75 @@
+"""What is reached without training a network: vectors of graphs, and a linear model."""
+
+import torch
+import torch.nn.functional as F
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from torch import Tensor
+from torch_geometric.nn.aggr import MeanAggregation
+
+from benchmarks.experiments.graphs.data import GraphTask
+from benchmarks.experiments.set_table import SetTable
+from benchmarks.readouts import WithSize
+from gswe_pyg import GSWEAggregation
+from gswe_pyg.models import GNNWithReadout
+
+NAMES = ("untrained", "parameter_free")  # in the place of a readout
+#: Inverse weights of the penalty, one of which is chosen on the validation part.
+INVERSE_PENALTIES = (0.001, 0.01, 0.1, 1.0, 10.0)
+POINTS, BATCH = 8, 128
+
+
+def of_features(task: GraphTask) -> Tensor:
+    """Quantiles of the features of nodes, or the shares of categories, and log size."""
+    graphs = task.graphs
+    if graphs.x.is_floating_point():
+        readout = GSWEAggregation(
+            graphs.x.size(1), num_points=POINTS, slicer="identity", reference=None
+        )
+        x = graphs.x
+    else:
+        readout = MeanAggregation()
+        x = torch.cat([F.one_hot(column) for column in graphs.x.T], dim=1).float()
+    return WithSize(readout)(x, graphs.index(), dim_size=len(graphs))
+
+
+@torch.no_grad()
+def of_untrained(model: GNNWithReadout, task: GraphTask) -> Tensor:
+    """What the readout of a network gives that has seen the training part, so that its
+    norms are set, and learned nothing."""
+    model.head = torch.nn.Identity()
+    _vectors(model.train(), task, task.train)
+    return _vectors(model.eval(), task, torch.arange(len(task.graphs)))
+
+
+def _vectors(model: GNNWithReadout, task: GraphTask, part: Tensor) -> Tensor:
+    def run(b: SetTable) -> Tensor:
+        edges, size = b.joined_edges(), len(b)
+        return model(b.x, edges, b.index(), edge_attr=b.edge_attr, batch_size=size)
+
+    return torch.cat([run(batch) for batch in task.graphs.batches(part, BATCH)])
+
+
+def fit(x: Tensor, task: GraphTask, is_regression: bool) -> dict[str, float]:
+    """Of linear models with several penalties, the one that is best by validation."""
+    y, found = task.graphs.y.flatten(), {}
+    if is_regression:  # what the scores of the task expect
+        known = y[task.train].double()
+        y = (y - known.mean()) / known.std()
+    for weight in INVERSE_PENALTIES:
+        linear = LogisticRegression(C=weight, max_iter=1000)
+        model = make_pipeline(
+            StandardScaler(), Ridge(1 / weight) if is_regression else linear
+        )
+        model.fit(x[task.train], y[task.train])
+        out = model.predict(x) if is_regression else model.decision_function(x)
+        out = torch.from_numpy(out).view(len(x), -1)
+        if out.size(1) < task.num_outputs:  # one number for two classes
+            out = torch.cat([-out, out], dim=1)
+        scores = {
+            name: round(task.score(out[part], task.graphs.y[part]), 6)
+            for name, part in (("test", task.test), ("valid", task.valid))
+        }
+        found[scores["valid"]] = scores
+    return found[min(found) if is_regression else max(found)]
