@@ -449,7 +449,7 @@ def test_parts_cover_everything_once():
                 for num_cuts in {1, max(1, num_slices // 16)}:
                     seen = np.zeros((num_sets, num_slices), dtype=int)
                     for item in range(num_chunks * num_cuts):
-                        first, last, start, end = job.part_of(
+                        first, last, start, end = job.part_of.py_func(
                             item, num_sets, num_chunks, num_slices, num_cuts
                         )
                         seen[first:last, start:end] += 1

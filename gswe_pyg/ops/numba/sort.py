@@ -4,7 +4,7 @@ A block of a graph is a small matrix of keys in the cache, ``[num_rows, LANES]``
 row for each element and a lane for each slice.
 """
 
-from gswe_pyg.ops.numba.compiling import inlined
+from gswe_pyg.ops.numba.compiling import optimized
 from gswe_pyg.ops.numba.simd import (
     LANES,
     cross_4,
@@ -21,14 +21,14 @@ from gswe_pyg.ops.numba.simd import (
 _RUN_BYTES = 1 << 15
 
 
-@inlined
+@optimized
 def sort_rows(keys, num_rows):
     """A bitonic sort of rows: the same comparisons for all lanes.
 
     Rows are added until there are eight in each run, and stay behind all others. Runs
     that fit into the first cache are sorted one by one, before they are merged.
     """
-    end = num_key_rows(num_rows)
+    end = _num_key_rows(num_rows)
     last = last_key(keys)
     for i in range(num_rows * LANES, end * LANES):
         keys[i] = last
@@ -47,7 +47,7 @@ def sort_rows(keys, num_rows):
             length *= 2
 
 
-@inlined
+@optimized
 def _merge(keys, start, length, stop, run):
     """Two sorted runs, of which the second may be shorter."""
     _cross(keys, start, length, stop)
@@ -66,7 +66,7 @@ def _merge(keys, start, length, stop, run):
             halve_8(keys, _eight_rows(row))
 
 
-@inlined
+@optimized
 def _cross(keys, start, length, stop):
     """Compares two sorted runs, the second backwards, and halves of the results."""
     last = start + 2 * length - 1
@@ -85,7 +85,7 @@ def _cross(keys, start, length, stop):
             exchange(keys, (a * LANES, b * LANES))
 
 
-@inlined
+@optimized
 def _halve_twice(keys, start, distance, stop):
     """Compares rows of this distance, and then of half of it."""
     half = distance // 2
@@ -101,7 +101,7 @@ def _halve_twice(keys, start, distance, stop):
                     exchange(keys, (a * LANES, b * LANES))
 
 
-@inlined
+@optimized
 def _halve(keys, start, stop):
     """Compares rows of distance eight."""
     for first in range(start, stop - 8, 16):
@@ -109,7 +109,7 @@ def _halve(keys, start, stop):
             exchange(keys, (row * LANES, (row + 8) * LANES))
 
 
-@inlined
+@optimized
 def lanes_of_block(block, part):
     """The first slice and the width of a block: a full one, if need be by doing some
     slices of the block before it once more."""
@@ -117,7 +117,7 @@ def lanes_of_block(block, part):
     return first, min(LANES, part.last_slice - first)
 
 
-@inlined
+@optimized
 def pack_row(bits, at, keys, to, place, width, line):
     if width == LANES:
         pack_keys(bits, at, keys, to, place)
@@ -127,14 +127,14 @@ def pack_row(bits, at, keys, to, place, width, line):
         pack_keys(line, 0, keys, to, place)
 
 
-@inlined
+@optimized
 def pack_block(bits, at, num_slices, size, width, keys, line):
     for place in range(size):
         source = at + place * num_slices
         pack_row(bits, source, keys, place * LANES, place, width, line)
 
 
-@inlined
+@optimized
 def unpack_row(keys, at, bits, to, order, place_to, width, line):
     if width == LANES:
         unpack_keys(keys, at, bits, to, order, place_to)
@@ -145,12 +145,14 @@ def unpack_row(keys, at, bits, to, order, place_to, width, line):
                 order[place_to + lane] = line[lane]
 
 
-@inlined
 def num_key_rows(num_rows):
     return (num_rows + 7) // 8 * 8
 
 
-@inlined
+_num_key_rows = optimized(num_key_rows)  # for kernels
+
+
+@optimized
 def _eight_rows(row):
     at = row * LANES
     return (
