@@ -12,7 +12,8 @@ from benchmarks.engine.config import RESULTS
 class Options:
     """Times readouts against each other and against the floor below them, and measures
     their memory. A part that is measured replaces what is on file of it. The parts:
-    shapes, one_thread, skewed, small, growth, memory, gin, neighbourhoods, sets.
+    shapes, one_thread, skewed, small, first_call, growth, memory, gin, neighbourhoods,
+    sets.
     """
 
     only: str | None = option(None, "parts, with commas between")

@@ -8,6 +8,7 @@ import yaml
 
 from benchmarks.speed import networks, sets
 from benchmarks.speed.contenders import CONTENDERS
+from benchmarks.speed.first_call import first_call
 from benchmarks.speed.memory import peak_memory
 from benchmarks.speed.shapes import GROWTH, SIX, SKEWED, SMALL, Shape
 from benchmarks.speed.timing import Record, time_shape
@@ -72,6 +73,7 @@ MEASURES: dict[str, Callable[[Setting], Iterator[Record]]] = {
     "one_thread": _one_thread,
     "skewed": lambda s: s.time([SKEWED], _without_padding(s.names(*ALL)), rounds=8),
     "small": lambda s: s.time([SMALL], [*s.names(*OURS), "sort", "mean"], 400),
+    "first_call": lambda s: first_call(),
     "growth": _growth,
     "memory": _memory,
     "gin": lambda s: networks.gin(s.data / "ogb"),

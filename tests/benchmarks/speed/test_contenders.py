@@ -1,12 +1,14 @@
 """The contenders of the speed benchmark, and how they take turns."""
 
 import gc
+import os
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
 
-from benchmarks.speed import timing
+from benchmarks.speed import first_call, timing
 from benchmarks.speed.contenders import CONTENDERS, prepare
 from benchmarks.speed.memory import PROCESS, peak_memory
 from benchmarks.speed.shapes import Shape, make_batch
@@ -82,3 +84,19 @@ def test_turns_are_interleaved(monkeypatch):
     assert sorted(log[3:]) == [(name, i) for name in turns for i in range(8)]
     assert [i for _, i in log[3:]] == sorted(i for _, i in log[3:])
     assert len({name for name, _ in log[3::3]}) > 1
+
+
+def test_the_second_process_finds_what_the_first_one_compiled(monkeypatch):
+    found = []
+
+    def alone(measure, name, mode):
+        folder = Path(os.environ["NUMBA_CACHE_DIR"])
+        found.append(len(list(folder.iterdir())))
+        (folder / "kernel").touch()
+        return 1.0
+
+    before = os.environ.get("NUMBA_CACHE_DIR")
+    monkeypatch.setattr(first_call, "alone", alone)
+    lines = list(first_call.first_call())
+    assert found == [0, 1] * (len(lines) // 2)
+    assert os.environ.get("NUMBA_CACHE_DIR") == before

@@ -32,7 +32,7 @@ def frame(part, *records):
 def verdicts(found):
     """What was measured, by part, bar, cases and mode."""
     table = bars.verdicts(found)
-    assert len(table) == 31
+    assert len(table) == 33
     rows = table[table["reached"] != "not measured"].to_numpy().tolist()
     return {(*row[:4],): (*row[5:],) for row in rows}
 
