@@ -28,6 +28,7 @@ def comparable(records: list[Record], with_size: bool) -> pd.DataFrame:
     table = table[table["with_size"] == with_size]
     if table.empty:
         return table
+    table = table.assign(epoch_ratio=_epoch_ratios(table))
     table = by_readout(table).sort_values(
         "dataset", key=lambda names: names.map(list(METRICS).index), kind="stable"
     )
@@ -42,6 +43,15 @@ def comparable(records: list[Record], with_size: bool) -> pd.DataFrame:
     names = table.groupby("dataset")["readout"].transform("nunique")
     complete = table.groupby(["dataset", "seed"])["readout"].transform("nunique")
     return table[(complete == names) & (names > 1)]
+
+
+def _epoch_ratios(table: pd.DataFrame) -> pd.Series:
+    """The time of an epoch in multiples of that with mean pooling, where both were run
+    at the same commit: on other days, the machine was another one."""
+    keys = ["dataset", "commit"]
+    mean = table[table["readout"] == "mean"].groupby(keys)["epoch_seconds"].median()
+    beside = mean.reindex(pd.MultiIndex.from_frame(table[keys]))
+    return table["epoch_seconds"] / beside.to_numpy()
 
 
 def sign(dataset: str) -> int:

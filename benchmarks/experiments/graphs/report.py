@@ -101,6 +101,7 @@ def message(found: Mapping[str, list[Record]]) -> str:
         f"time of one with mean pooling.**"
         for readout, effect in heads.items()
     ]
+    texts += _without_training(table)
     folds = table.groupby("dataset", sort=False)["seed"].nunique()
     texts += [
         f"Folds or seeds: {', '.join(f'{d} {n}' for d, n in folds.items())}.",
@@ -110,6 +111,19 @@ def message(found: Mapping[str, list[Record]]) -> str:
     for readout, effect in heads.items():
         texts += [f"{label(readout)}:", _effects_table(effect)]
     return "\n\n".join(texts)
+
+
+def _without_training(table: pd.DataFrame) -> list[str]:
+    """Where training a network bought nothing."""
+    scores = wide(table, "test", lambda d, values: sign(d) * values.mean())
+    if not {*NAMES} & {*scores}:
+        return []
+    best = scores.reindex(columns=NAMES).max(axis=1)
+    found = []
+    for readout in ("mean", *HEADS):
+        where = best.index[best > scores[readout]]
+        found.append(f"{label(readout)} on {', '.join(where) or 'none'}")
+    return [f"A control that trains no network is ahead of {'; of '.join(found)}."]
 
 
 def _effects(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -202,9 +216,8 @@ def draw(heads: Mapping[str, pd.DataFrame], path: Path) -> None:
 
 
 def _epoch_ratios(table: pd.DataFrame) -> pd.Series:
-    """The time of an epoch in multiples of that with mean pooling."""
-    seconds = wide(table, "epoch_seconds", lambda _, values: median(values))
-    ratios = seconds.div(seconds["mean"], axis=0).dropna(axis=1, how="all")
+    ratios = wide(table, "epoch_ratio", lambda _, values: values.median())
+    ratios = ratios.dropna(axis=1, how="all")
     return ratios.agg(lambda column: f"{geometric_mean(column.dropna()):.2f}x")
 
 

@@ -39,6 +39,10 @@ def test_message_and_differences(tmp_path):
         "behind on 1 (ogbg-molesol); ahead of best rival on 1 (ENZYMES) and behind on "
         "1 (ogbg-molesol). An epoch takes 1.00x the time of one with mean pooling.**"
     )
+    assert (
+        "A control that trains no network is ahead of mean on ENZYMES, ogbg-molesol; "
+        "of GSWE, 4 heads on ENZYMES, ogbg-molesol; "
+    ) in text
     # The rival is chosen by validation, and RMSE counts down.
     cells = next(row for row in rows(text) if row[0] == "ogbg-molesol")
     assert cells[3] == "**-0.201 ± 0.002 (sum)**"
@@ -93,6 +97,22 @@ def test_scores(tmp_path):
     for some in (found[7:8], []):
         text = part("graphs", some, tmp_path)
         assert "No data set has been run with several readouts" in text
+
+
+def test_epochs_are_compared_on_the_same_day(tmp_path):
+    found = [
+        made("MUTAG", readout, seed, 0.5, learning_rate=rate, seconds=seconds)
+        | {"commit": day}
+        for readout, rate, day, seconds in (
+            ("mean", 0.01, "monday", 1.0),
+            ("mean", 0.02, "tuesday", 4.0),
+            ("max", 0.02, "tuesday", 8.0),
+        )
+        for seed in range(2)
+    ]
+    table = [row[:: len(row) - 1] for row in rows(part("graphs", found, tmp_path))]
+    assert ["mean", "1.00x"] in table
+    assert ["max", "2.00x"] in table
 
 
 def test_trials(tmp_path):
