@@ -5,7 +5,9 @@ held out for validation: everything is chosen by them, nothing by the test part.
 """
 
 import json
+import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -133,10 +135,11 @@ def _public_split(root: Path, name: str, fold: int) -> tuple[Tensor, Tensor, Ten
     return tuple(torch.tensor(parts[p]) for p in ("train", "validation", "test"))
 
 
-def _one_at_a_time(root: Path) -> FileLock:
+def _one_at_a_time(root: Path) -> AbstractContextManager:
     """PyG and OGB process raw files in place: a second worker would read half of it."""
     root.mkdir(parents=True, exist_ok=True)
-    return FileLock(root / ".lock")
+    is_writable = os.access(root, os.W_OK)  # else nothing is processed
+    return FileLock(root / ".lock") if is_writable else nullcontext()
 
 
 @lru_cache(maxsize=1)
