@@ -112,9 +112,13 @@ def table(records: pd.DataFrame, baseline: str | None) -> pd.DataFrame:
     if baseline:
         text.loc[baseline] = [_time(seconds) for seconds in values.loc[baseline]]
     if baseline and len(cases) > 1:
-        text["geometric mean"] = multiples.apply(geometric_mean, axis=1).map(_short)
+        text["geometric mean"] = multiples.T.apply(_mean).map(_short)
     text.insert(0, "contender", [LABELS[name] for name in names])
     return text
+
+
+def _mean(values: pd.Series) -> float:
+    return geometric_mean(values.dropna())
 
 
 def _time(seconds: float) -> str:
@@ -133,7 +137,7 @@ def _draw(records: pd.DataFrame, path: Path) -> None:
     seconds = seconds.rename(columns={"training": "forward and backward"})
     names = [name for name in LABELS if name in seconds.index and name != bars.OURS]
     ratios = (seconds / seconds.loc[bars.OURS]).reindex(names).dropna(how="all")
-    means = ratios.T.groupby(level="mode").agg(lambda r: geometric_mean(r.dropna())).T
+    means = ratios.T.groupby(level="mode").agg(_mean).T
     figure = Figure(figsize=(7.5, 0.45 * len(means) + 1.2), layout="constrained")
     axes = figure.subplots()
     colours = ["#3b6fb6", "#d1702b"]

@@ -7,6 +7,7 @@ import pandas as pd
 from benchmarks.engine.records import Record, frame
 from benchmarks.engine.statistics import best_cells, most_frequent
 from benchmarks.engine.tables import mean_and_deviation
+from benchmarks.experiments.graphs.controls import NAMES
 from benchmarks.experiments.graphs.data import METRICS
 from benchmarks.experiments.graphs.run import Run
 from benchmarks.experiments.trials import of_part
@@ -23,7 +24,7 @@ CHOSEN = [name for name in Run.__dataclass_fields__ if name not in (*AXES, *TASK
 def comparable(records: list[Record], with_size: bool) -> pd.DataFrame:
     """A run for each data set, readout and seed, where all readouts of the data set
     have that seed; those with less than half of the seeds are left out. ``cell`` is
-    what validation chose for the readout on the data set."""
+    what validation chose for the readout on the data set. Controls come last."""
     table = frame(of_part(records, "test"), Run)
     table = table[table["with_size"] == with_size]
     if table.empty:
@@ -38,6 +39,14 @@ def comparable(records: list[Record], with_size: bool) -> pd.DataFrame:
     table = table[task == usual]
     table = table.assign(good=table["valid"] * table["dataset"].map(sign))
     table = best_cells(table, ["dataset", "readout"], CHOSEN, "good")
+    is_control = table["readout"].isin(NAMES)
+    rivals = _complete(table[~is_control])
+    keys = ["dataset", "seed"]
+    beside = table[is_control].merge(rivals[keys].drop_duplicates(), on=keys)
+    return pd.concat([rivals, beside], ignore_index=True)
+
+
+def _complete(table: pd.DataFrame) -> pd.DataFrame:
     counts = table.groupby(["dataset", "readout"])["seed"].transform("nunique")
     table = table[2 * counts >= counts.groupby(table["dataset"]).transform("max")]
     names = table.groupby("dataset")["readout"].transform("nunique")
@@ -47,9 +56,11 @@ def comparable(records: list[Record], with_size: bool) -> pd.DataFrame:
 
 def _epoch_ratios(table: pd.DataFrame) -> pd.Series:
     """The time of an epoch in multiples of that with mean pooling, where both were run
-    at the same commit: on other days, the machine was another one."""
-    keys = ["dataset", "commit"]
-    mean = table[table["readout"] == "mean"].groupby(keys)["epoch_seconds"].median()
+    at the same commit: on other days, the machine may have been another one."""
+    keys = ["dataset", "commit", "elements", "batch_size", "hidden", "layers"]
+    table = table.reindex(columns=[*keys, "readout", "epoch_seconds"])
+    means = table[table["readout"] == "mean"].groupby(keys, dropna=False)
+    mean = means["epoch_seconds"].median()
     beside = mean.reindex(pd.MultiIndex.from_frame(table[keys]))
     return table["epoch_seconds"] / beside.to_numpy()
 

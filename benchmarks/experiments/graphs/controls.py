@@ -20,8 +20,8 @@ INVERSE_PENALTIES = (0.001, 0.01, 0.1, 1.0, 10.0)
 POINTS, BATCH = 8, 128
 
 
-def of_features(task: GraphTask) -> Tensor:
-    """Quantiles of the features of nodes, or the shares of categories, and log size."""
+def of_features(task: GraphTask, with_size: bool) -> Tensor:
+    """Quantiles of the features of nodes, or the shares of categories."""
     graphs = task.graphs
     if graphs.x.is_floating_point():
         readout = GSWEAggregation(
@@ -31,7 +31,8 @@ def of_features(task: GraphTask) -> Tensor:
     else:
         readout = MeanAggregation()
         x = torch.cat([F.one_hot(column) for column in graphs.x.T], dim=1).float()
-    return WithSize(readout)(x, graphs.index(), dim_size=len(graphs))
+    readout = WithSize(readout) if with_size else readout
+    return readout(x, graphs.index(), dim_size=len(graphs))
 
 
 @torch.no_grad()
@@ -39,6 +40,9 @@ def of_untrained(model: GNNWithReadout, task: GraphTask) -> Tensor:
     """What the readout of a network gives that has seen the training part, so that its
     norms are set, and learned nothing."""
     model.head = torch.nn.Identity()
+    for module in model.modules():
+        if isinstance(module, torch.nn.BatchNorm1d):
+            module.momentum = None  # all batches count the same
     _vectors(model.train(), task, task.train)
     return _vectors(model.eval(), task, torch.arange(len(task.graphs)))
 
@@ -65,7 +69,7 @@ def fit(x: Tensor, task: GraphTask, is_regression: bool) -> dict[str, float]:
         model.fit(x[task.train], y[task.train])
         out = model.predict(x) if is_regression else model.decision_function(x)
         out = torch.from_numpy(out).view(len(x), -1)
-        if out.size(1) < task.num_outputs:  # one number for two classes
+        if out.size(1) == 1 < task.num_outputs:  # one number for two classes
             out = torch.cat([-out, out], dim=1)
         scores = {
             name: round(task.score(out[part], task.graphs.y[part]), 6)

@@ -139,7 +139,7 @@ def _one_at_a_time(root: Path) -> AbstractContextManager:
     """PyG and OGB process raw files in place: a second worker would read half of it."""
     root.mkdir(parents=True, exist_ok=True)
     is_writable = os.access(root, os.W_OK)  # else nothing is processed
-    return FileLock(root / ".lock") if is_writable else nullcontext()
+    return FileLock(root / ".lock", mode=0o666) if is_writable else nullcontext()
 
 
 @lru_cache(maxsize=1)

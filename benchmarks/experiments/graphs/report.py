@@ -96,11 +96,13 @@ def message(found: Mapping[str, list[Record]]) -> str:
     if not heads:
         return ""
     ratios = _epoch_ratios(table)
-    texts = [
-        f"**{label(readout)}{_verdict(effect)} An epoch takes {ratios[readout]} the "
-        f"time of one with mean pooling.**"
-        for readout, effect in heads.items()
-    ]
+    texts = []
+    for readout, effect in heads.items():
+        text = f"{label(readout)}{_verdict(effect)}"
+        if readout in ratios:
+            time = f"{ratios[readout]} the time of one with mean pooling"
+            text += f" An epoch takes {time}."
+        texts.append(f"**{text}**")
     texts += _without_training(table)
     folds = table.groupby("dataset", sort=False)["seed"].nunique()
     texts += [

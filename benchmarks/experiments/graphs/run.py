@@ -157,11 +157,12 @@ def _without_training(run: Run, task: GraphTask) -> Outcome:
         model = build(replace(run, readout="gswe_heads4", points=16), task)
         x = controls.of_untrained(model, task)
     else:
-        x = controls.of_features(task)
+        x = controls.of_features(task, run.with_size)
     scores = controls.fit(x, task, is_regression=METRICS[run.dataset] == "rmse")
     if run.evaluate != "test":
         del scores["test"]
-    return Outcome(scores, parameters=x.size(1) + 1)
+    num_models = 1 if task.num_outputs == 2 else task.num_outputs
+    return Outcome(scores, parameters=num_models * (x.size(1) + 1))
 
 
 def predict(model: torch.nn.Module, batch: SetTable, device: torch.device) -> Tensor:

@@ -56,7 +56,7 @@ class _PartCompiler(CompilerBase):
 
 
 # A part of a kernel: a call for each row would take longer than what is done to it. It
-# has no wrappers: from outside, a process that calls it crashes. Where a part is compiled for
+# has no wrappers: a process that calls it from Python crashes. Where a part belongs to
 # several kernels, the first one would decide what a division by zero does, unless all
 # say the same.
 _OPTIONS = {

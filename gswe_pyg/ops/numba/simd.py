@@ -2,9 +2,10 @@
 
 This file exists because LLVM does not find by itself what can be done at once where
 rows of one array are read and written: from plain loops over the lanes it makes code
-that takes several times as long. Only here and in :mod:`~gswe_pyg.ops.numba.vector`
-does the package depend on how numba lays out arrays and builds code (``make_array``,
-``intrinsic``), so that ``pyproject.toml`` bounds numba to versions that were tested.
+that takes several times as long. Only here, in :mod:`~gswe_pyg.ops.numba.vector` and in
+:mod:`~gswe_pyg.ops.numba.compiling` does the package depend on how numba lays out
+arrays and builds code (``make_array``, ``intrinsic``, libraries), so that
+``pyproject.toml`` bounds numba to versions that were tested.
 
 Everything works on rows of :obj:`LANES` numbers in flat arrays, given by their first
 place. Values are compared as integers of the same order, their *keys*. Where the order

@@ -118,12 +118,18 @@ def lanes_of_block(block, part):
 
 
 @optimized
+def fill_line(bits, at, width, line):
+    """Lanes that are not there are those of the first one."""
+    for lane in range(LANES):
+        line[lane] = bits[at + (lane if lane < width else 0)]
+
+
+@optimized
 def pack_row(bits, at, keys, to, place, width, line):
     if width == LANES:
         pack_keys(bits, at, keys, to, place)
     else:
-        for lane in range(width):
-            line[lane] = bits[at + lane]
+        fill_line(bits, at, width, line)
         pack_keys(line, 0, keys, to, place)
 
 

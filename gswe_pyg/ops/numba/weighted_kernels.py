@@ -33,7 +33,7 @@ from gswe_pyg.ops.numba.job import (
     part_of,
 )
 from gswe_pyg.ops.numba.simd import LANES, PLACE_BITS, pack_pairs, unpack_keys
-from gswe_pyg.ops.numba.sort import lanes_of_block, pack_block, sort_rows
+from gswe_pyg.ops.numba.sort import fill_line, lanes_of_block, pack_block, sort_rows
 from gswe_pyg.ops.numba.vector import (
     gather,
     has_any,
@@ -412,8 +412,7 @@ def _sort_with_masses(job, masses, start, at, width, room):
         if width == LANES:
             pack_pairs(bits, at, pairs, j * LANES, own)
         else:
-            for lane in range(width):
-                room.line[lane] = bits[at + lane]
+            fill_line(bits, at, width, room.line)
             pack_pairs(room.line, 0, pairs, j * LANES, own)
         at += job.num_slices
     sort_rows(pairs, masses.size)

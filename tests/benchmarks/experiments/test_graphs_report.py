@@ -115,6 +115,25 @@ def test_epochs_are_compared_on_the_same_day(tmp_path):
     assert ["max", "2.00x"] in table
 
 
+def test_controls_do_not_decide_which_seeds_count(tmp_path):
+    found = [
+        made("MUTAG", readout, seed, score)
+        for readout, score, seeds in (
+            ("mean", 0.5, 2),
+            ("max", 0.6, 2),
+            ("untrained", 0.7, 6),
+        )
+        for seed in range(seeds)
+    ]
+    table = rows(part("graphs", found, tmp_path))
+    first = [row[:2] for row in table]
+    assert ["max", "60.00 ± 0.00"] in first
+    assert ["untrained network, linear model", "**70.00 ± 0.00**"] in first
+    assert ["MUTAG", "2"] in first
+    text = part("graphs", found[4:], tmp_path)
+    assert "No data set has been run with several readouts" in text
+
+
 def test_trials(tmp_path):
     found = [
         made(dataset, "gswe_heads1", seed, 0.0, valid, evaluate="validation", **cell)
