@@ -17,6 +17,7 @@ from benchmarks.engine.statistics import (
 from benchmarks.engine.tables import bold_best, markdown
 from benchmarks.experiments.graphs.cells import (
     comparable,
+    overlap,
     score,
     sign,
     title,
@@ -24,7 +25,7 @@ from benchmarks.experiments.graphs.cells import (
     wide,
 )
 from benchmarks.experiments.graphs.controls import NAMES
-from benchmarks.experiments.graphs.data import FOLDS, TU
+from benchmarks.experiments.graphs.power import power
 from benchmarks.experiments.graphs.run import Run
 from benchmarks.experiments.trials import of_part, trials
 from benchmarks.readouts import colour, label
@@ -72,7 +73,7 @@ def part(config: str, records: list[Record], folder: Path) -> str:
     else:
         texts = [NOTHING]
         if len(plain):
-            texts = [_scores(plain), *_power(plain), _protocols(plain)]
+            texts = [_scores(plain), *power(plain), _protocols(plain)]
     return "\n\n".join([f"{origin(frame(of_part(records, 'test'), Run))}.", *texts])
 
 
@@ -152,7 +153,7 @@ def _effects(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
             for which, rival in rivals.items():
                 error = abs((sign(dataset) > 0) - scores[rival].mean())
                 pair = scores[readout], scores[rival]
-                found = difference(*pair, 1, _overlap(dataset))
+                found = difference(*pair, 1, overlap(dataset))
                 rows.append((readout, which, dataset, rival, error, *found))
     if not rows:
         return {}
@@ -160,12 +161,6 @@ def _effects(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
     found = pd.DataFrame(rows, columns=columns)
     found["p"] = found.groupby(["readout", "which"])["p"].transform(holm)
     return dict(list(found.groupby("readout", sort=False)))
-
-
-def _overlap(dataset: str) -> float:
-    """Folds are to speak of other graphs. Seeds of a fixed split share their training
-    part as a matter of course: what they say is about this split."""
-    return 1 / (FOLDS - 1) if dataset in TU else 0.0
 
 
 def _verdict(found: pd.DataFrame) -> str:
@@ -250,36 +245,6 @@ def _scores(table: pd.DataFrame) -> str:
         f"training epoch relative to mean pooling (geometric mean):\n\n"
         f"{markdown(shown.loc[order].rename(index=label), 'readout')}"
     )
-
-
-def _power(table: pd.DataFrame) -> list[str]:
-    """Which difference to mean pooling each data set could have shown."""
-    rows = {}
-    for dataset, runs in table.groupby("dataset", sort=False):
-        scores = runs.pivot(index="seed", columns="readout", values="test")
-        scores *= 100 * sign(dataset)
-        valid = runs.groupby("readout")["good"].mean()
-        valid = valid.drop(["mean", *NAMES], errors="ignore")
-        if len(scores) > 2 and "mean" in scores and len(valid):
-            found = difference(
-                scores[valid.idxmax()], scores["mean"], 1, _overlap(dataset)
-            )
-            rows[dataset] = {
-                "folds or seeds": str(len(scores)),
-                "rival": label(valid.idxmax()),
-                "ahead of mean": f"{found.mean:+.1f}",
-                "detectable": f"{found.detectable():.1f}",
-            }
-    if not rows:
-        return []
-    return [
-        "By how much the readout that is best on validation parts was ahead of mean "
-        "pooling, and the difference that such a comparison would find four times out "
-        "of five at the 5 % level, from how much differences vary between folds, in "
-        "points (RMSE in hundredths). MUTAG and IMDB would need many more graphs than "
-        "there are.",
-        markdown(pd.DataFrame(rows).T, "data set"),
-    ]
 
 
 def _anchors(table: pd.DataFrame) -> list[str]:
