@@ -30,10 +30,11 @@ def test_quick(tmp_path, columns, rows, workers):
     assert (tmp_path / "neighbours.png").exists()
 
 
-def test_list():
-    lines = shown("list").lines
+@pytest.mark.parametrize(("columns", "rows"), [(110, 40), (80, 24)])
+def test_list(columns, rows):
+    lines = shown("list", columns=columns, rows=rows).lines
     assert any("set_circles: " in line for line in lines)
-    assert max(map(len, lines)) <= 80
+    assert max(map(len, lines)) <= columns
 
 
 @pytest.mark.parametrize(
@@ -49,3 +50,11 @@ def test_from_results_to_pages(tmp_path, arguments, line, page):
     assert any(found.startswith(line) for found in session.lines)
     session = shown("report", page, f"results={tmp_path}")
     assert session.output.startswith(f"{page}: ")
+
+
+def test_graphgym(real_data, tmp_path):
+    real_data("TUDataset/MUTAG")
+    arguments = ["optim.max_epoch=1", f"dataset.dir={tmp_path}", f"out_dir={tmp_path}"]
+    session = shown("graphgym", "mutag", *arguments, timeout=300)
+    assert "accuracy" in session.output
+    assert "Warning" not in session.output

@@ -8,7 +8,9 @@ from benchmarks.engine.arguments import Registry, UsageError, option, parse
 
 @dataclass(frozen=True)
 class Options:
-    """Does something."""
+    """Does something.
+
+    And something else."""
 
     name: str | None = option(None, "which one", positional=True)
     sizes: int | list[int] = option(3, "how many")
@@ -35,23 +37,26 @@ def test_defaults_types_and_positions():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("sizse=3", "unknown key 'sizse'; did you mean 'sizes'?"),
-        ("sizes=four", r"sizes must be of type int \| list\[int\] \(got 'four'\)"),
-        ("rate=-1", "rate must not be negative"),
-        ("x y", r"the form key=value \(got 'y'\)"),
+        (["sizse=3"], "unknown key 'sizse'; did you mean 'sizes'?"),
+        (["sizes=four"], r"sizes must be of type int \| list\[int\] \(got 'four'\)"),
+        (["rate=fast"], r"rate must be of type float \(got 'fast'\)"),
+        (["rate=-1"], "rate must not be negative"),
+        (["x", "y"], r"the form key=value \(got 'y'\)"),
+        (["--fast"], r"the form key=value \(got '--fast'\)"),
     ],
 )
 def test_errors_name_the_key_and_the_value(arguments, message):
     with pytest.raises(UsageError, match=message):
-        read(*arguments.split())
+        read(*arguments)
 
 
 def test_help(capsys):
-    with pytest.raises(SystemExit):
+    with pytest.raises(SystemExit) as exit:
         read("x", "--help")
+    assert exit.value.code == 0
     out = capsys.readouterr().out
     assert out.startswith("usage: python -m benchmarks test [NAME] [key=value ...]\n\n")
-    assert "\nDoes something.\n" in out
+    assert "\nDoes something.\n\nAnd something else.\n" in out
     assert "\n  rate=0.5                   how fast\n" in out
 
 

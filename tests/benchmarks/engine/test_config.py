@@ -61,16 +61,29 @@ def test_arguments_win_over_preset_over_file(load):
     assert {run.seed for run in load(YAML, "seed=[7]").runs} == {7}
 
 
-def test_grids_differ_by_data_set_and_arguments_win(load):
-    def cells(*arguments):
-        runs = load(GRIDS, "readout=mean", *arguments).runs
-        return [(run.dataset, run.epochs, run.seed) for run in runs]
-
-    one, two, three = "set_circles", "set_circles_noisy", "point_cloud_mnist"
-    assert cells() == [(one, 9, 0), (two, 3, 0), (three, 3, 0), (one, 9, 1)]
-    assert cells(f"dataset={two}") == [(two, 3, 0)]
-    given = [f"dataset=[{one},{three}]", "seed=7", "epochs=1"]
-    assert cells(*given) == [(one, 1, 7), (three, 1, 7)]
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (
+            [],
+            [
+                ("set_circles", 9, 0),
+                ("set_circles_noisy", 3, 0),
+                ("point_cloud_mnist", 3, 0),
+                ("set_circles", 9, 1),
+            ],
+        ),
+        (["dataset=set_circles_noisy"], [("set_circles_noisy", 3, 0)]),
+        (
+            ["dataset=[set_circles,point_cloud_mnist]", "seed=7", "epochs=1"],
+            [("set_circles", 1, 7), ("point_cloud_mnist", 1, 7)],
+        ),
+    ],
+)
+def test_grids_differ_by_data_set_and_arguments_win(load, arguments, expected):
+    runs = load(GRIDS, *arguments).runs
+    found = [(run.dataset, run.epochs, run.seed) for run in runs]
+    assert found == [grid for grid in expected for _ in ("mean", "pma")]
 
 
 def test_the_engine_does_not_change_the_name_of_a_run(load):
@@ -86,6 +99,17 @@ def test_every_preset_of_a_shipped_config_is_a_grid(name):
     for preset in presets:
         runs = config.load(name, [f"preset={preset}"]).runs
         assert 0 < len({run.identifier() for run in runs}) == len(runs)
+
+
+def test_set_circles_is_the_papers_protocol():
+    runs = config.load("set_circles", ["preset=paper"]).runs
+    run = runs[0]
+    assert (run.epochs, run.batch_size, run.learning_rate) == (50, 32, 1e-4)
+    assert run.temperature == 0.1
+    for kind in [("pma", "simclr"), ("gswe_linear", "simsiam")]:
+        own = [r for r in runs if (r.readout, r.loss) == kind and r.epochs == 50]
+        assert len(own) == 5 * 100
+        assert {r.points for r in own} == {1, 2, 4, 8, 16}
 
 
 def test_settings_that_are_added_later_leave_the_names_of_runs_as_they_are():
@@ -118,19 +142,27 @@ def test_records_on_file_keep_their_names(path):
     ("text", "arguments", "message"),
     [
         ("[", "", "grid.yaml: while parsing"),
+        ("- a", "", "must be a mapping"),
         ("description: d\npresets: {small: {}}", "", "lacks the key 'experiment'"),
         (YAML.replace("self_supervised", "selfsupervised"), "", "unknown experiment"),
+        (YAML.replace("self_supervised", "[a]"), "", "unknown experiment ['a']"),
         (YAML.replace("points:", "point:"), "", "did you mean 'points'"),
         (YAML.replace("[1, 4]", "[1, x]"), "", "points must be of type"),
+        (YAML.replace("{seeds: 3}", "7"), "", "presets must be of type"),
         (GRIDS.replace("- dataset: set_circles", "- 7", 1), "", "grids must be of"),
         (GRIDS.replace("epochs: 3", "epoch: 3"), "", "unknown key of a grid 'epoch'"),
+        (GRIDS.replace("epochs: 3", "workers: 3"), "", "unknown key of a grid 'work"),
+        (GRIDS.replace("epochs: 3", "epochs: -1"), "", "epochs must be at least 0"),
         (YAML, "pionts=3", "unknown key 'pionts'; did you mean 'points'"),
         (YAML, "readout=pmaa", "unknown readout 'pmaa'; did you mean 'pma'"),
+        (YAML, "loss=[simclr,simsam]", "unknown loss 'simsam'; did you mean 'simsiam'"),
         (GRIDS, "dataset=set_circle", "did you mean 'set_circles'"),
         (YAML, "preset=papers", "did you mean 'paper'"),
         (YAML, "points=[]", "points must have at least one value"),
         (YAML, "points=0", "points must be at least 1"),
+        (YAML, "seeds=0", "seeds must be at least 1"),
         (YAML, "backend=rai", "did you mean 'ray'"),
+        (YAML, "points", "the form key=value"),
     ],
 )
 def test_mistakes_are_named(load, text, arguments, message):

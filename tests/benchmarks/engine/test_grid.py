@@ -74,13 +74,22 @@ def test_each_run_is_recorded_once_and_what_is_done_is_skipped(tmp_path, capsys)
     assert second[:6] == first
     assert [record["seed"] for record in second[6:]] == [2, 2, 2]
     output = capsys.readouterr()
+    assert "100%" in output.err
     assert "9/9 runs" in output.err
     assert "set_circles: 9 runs, seeds 0 to 2" in output.out
+    assert f"records: {tmp_path / 'set_circles.jsonl'}" in output.out
+    # The table is that of these runs.
+    assert main([*arguments, "readout=mean", "seed=0"]) == 0
+    out = capsys.readouterr().out
+    assert "| mean " in out
+    assert "GSWE" not in out
     # A record is complete, compact and free of the machine.
     line = (tmp_path / "set_circles.jsonl").read_text().splitlines()[-1]
     assert len(line) < 800
     record = json.loads(line)
     assert record["config"]["readout"] == "gswe_linear"
+    assert record["seed"] == record["config"]["seed"] == 2
+    assert set(record["metrics"]) >= {"accuracy", "train_loss"}
     assert min(record["seconds"], record["cpu_seconds"]) > 0
     assert record["parameters"] == 4417 + record["config"]["points"]
     packages = {"python", "torch", "torch_geometric", "numpy", "numba", "gswe_pyg"}

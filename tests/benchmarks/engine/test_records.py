@@ -10,6 +10,11 @@ from benchmarks.experiments.graphs.run import Run
 FIRST, SECOND = ({"id": identifier({"run": i})} for i in range(2))
 
 
+def test_identifier_ignores_the_order_of_settings():
+    assert identifier({"a": 1, "b": 2}) == identifier({"b": 2, "a": 1})
+    assert FIRST != SECOND
+
+
 def test_append_and_read(tmp_path):
     path = tmp_path / "new" / "grid.jsonl"
     assert records.read(path) == []

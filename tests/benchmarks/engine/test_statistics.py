@@ -10,8 +10,6 @@ from benchmarks.engine.statistics import (
     holm,
 )
 
-SAMPLE = [0.3, -0.1, 0.4, 0.2, 0.6]
-
 
 def against_zero(values, overlap=0.0):
     return difference(pd.Series(values), pd.Series(values) * 0, 1, overlap)
@@ -25,10 +23,18 @@ def test_differences_are_paired():
     assert difference(ours[:1], ours[1:]) is None
 
 
-def test_verdicts_follow_the_interval():
-    found = [against_zero([-1, -1, -1.1]).verdict(margin) for margin in (0, 1, 2)]
-    assert found == ["fails", "open", "holds"]
-    assert against_zero([1, 1]).verdict() == "open"  # of two pairs
+@pytest.mark.parametrize(
+    ("values", "margin", "verdict"),
+    [
+        ([1, 1, 1.1], 0, "holds"),
+        ([-1, -1, -1.1], 0, "fails"),
+        ([-1, -1, -1.1], 2, "holds"),
+        ([-1, 0, 1], 0, "open"),
+        ([1, 1], 0, "open"),
+    ],
+)
+def test_verdicts_follow_the_interval(values, margin, verdict):
+    assert against_zero(values).verdict(margin) == verdict
 
 
 def test_the_sign_test_leaves_ties_out():
@@ -37,20 +43,16 @@ def test_the_sign_test_leaves_ties_out():
 
 
 def test_a_difference_is_the_t_test_where_nothing_is_shared():
-    found, expected = against_zero(SAMPLE), stats.ttest_1samp(SAMPLE, 0)
-    assert found.p == pytest.approx(expected.pvalue)
+    sample = [0.3, -0.1, 0.4, 0.2, 0.6]
+    found, expected = against_zero(sample), stats.ttest_1samp(sample, 0)
     interval = expected.confidence_interval(0.95)
+    assert found.p == pytest.approx(expected.pvalue)
     assert found.mean - found.half == pytest.approx(interval.low)
     # Ten folds, each tested on a ninth of what it was trained on.
-    wider = against_zero(SAMPLE, overlap=1 / 9).half / found.half
+    wider = against_zero(sample, overlap=1 / 9).half / found.half
     assert wider == pytest.approx(((1 / 5 + 1 / 9) / (1 / 5)) ** 0.5)
-    assert [against_zero([value] * 3).p for value in (0.5, 0.0)] == [0, 1]
-
-
-def test_detectable_differences_are_found_four_times_out_of_five():
-    shift = against_zero(SAMPLE).detectable() / np.std(SAMPLE, ddof=1) * np.sqrt(5)
-    power = stats.nct.sf(stats.t.ppf(0.975, 4), 4, shift)
-    assert power == pytest.approx(0.8, abs=0.03)
+    assert against_zero([0.5] * 3).p == 0
+    assert against_zero([0.0] * 3).p == 1
 
 
 def test_best_cells():
@@ -72,6 +74,19 @@ def test_holm():
     assert holm(pd.Series([0.9, 0.8])).tolist() == [1.0, 1.0]
 
 
-def test_critical_difference_is_that_of_demsars_table():
-    expected = 2.569 * (20 / 84) ** 0.5
-    assert critical_difference(4, 14) == pytest.approx(expected, abs=1e-3)
+def test_detectable_differences_are_found_four_times_out_of_five():
+    sample = pd.Series([0.3, -0.1, 0.4, 0.2, 0.6])
+    shift = against_zero(sample).detectable() / sample.std() * np.sqrt(len(sample))
+    critical = stats.t.ppf(0.975, len(sample) - 1)
+    power = stats.nct.sf(critical, len(sample) - 1, shift)
+    assert power == pytest.approx(0.8, abs=0.03)
+
+
+@pytest.mark.parametrize(
+    ("num_names", "num_datasets", "expected"),
+    # Values of Demšar's table 5.
+    [(4, 14, 2.569 * (20 / 84) ** 0.5), (2, 10, 1.960 * (6 / 60) ** 0.5)],
+)
+def test_critical_difference(num_names, num_datasets, expected):
+    found = critical_difference(num_names, num_datasets)
+    assert found == pytest.approx(expected, abs=1e-3)

@@ -1,9 +1,9 @@
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 
+from benchmarks.engine import config
 from benchmarks.experiments.documents import logistic, report
 from benchmarks.experiments.documents import run as documents_run
 from benchmarks.experiments.documents.model import WeightedMean
@@ -13,18 +13,21 @@ from tests.benchmarks.made import CONTEXT, record
 from tests.benchmarks.markdown import rows
 
 TINY = Run(dataset="twitter", epochs=2, batch_size=16, points=3)
+DOCUMENTS = ("twitter", "bbcsport", "classic", "amazon")
 
 
-def words():
+def words(num_documents=60):
     """Documents of two classes over a small vocabulary, one of them with one word."""
-    random = np.random.default_rng(0)
-    vocabulary = {f"w{i}": random.normal(size=6).tolist() for i in range(30)}
-    sizes = [1, *(6 + i % 4 for i in range(1, 60))]
-    texts = [
-        [f"w{word}" for word in random.integers(15, size=size) + 15 * (i % 2)]
-        for i, size in enumerate(sizes)
-    ]
-    return WordSets.from_documents(texts, [i % 2 for i in range(60)], vocabulary)
+    generator = torch.Generator().manual_seed(0)
+    vectors = torch.randn(30, 6, generator=generator)
+    vocabulary = {f"w{i}": vector.tolist() for i, vector in enumerate(vectors)}
+    texts = []
+    for i in range(num_documents):
+        size = 1 + 5 * (i > 0) + i % 4
+        tokens = torch.randint(20, (size,), generator=generator) + 10 * (i % 2)
+        texts.append([f"w{token}" for token in tokens.tolist()])
+    labels = [i % 2 for i in range(num_documents)]
+    return WordSets.from_documents(texts, labels, vocabulary)
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +43,7 @@ def outcome(**settings):
     return found
 
 
-@pytest.mark.parametrize("readout", ["pma", "gswe_heads4", "approx_repset"])
+@pytest.mark.parametrize("readout", ["mean", "pma", "gswe_heads4", "approx_repset"])
 def test_readouts_learn_the_same_again_and_other_things_from_other_seeds(readout):
     settings = {"readout": readout, "references": 2, "points": 8}
     found = outcome(**settings)
@@ -75,24 +78,24 @@ def test_parameters_by_hand():
         assert outcome(**settings).parameters == expected, settings
 
 
-@pytest.mark.parametrize(
-    "setting",
-    [
-        {"weighted": True},
-        {"weighted": True, "readout": "mean"},
-        {"weighted": True, "readout": "gswe_heads4"},
-        {"start": 1.0},
-        {"dropout": 0.5},
-        {"weight_decay": 0.1},
-        {"scale": "width"},
-        {"evaluate": "validation"},
-    ],
-    ids=str,
-)
-def test_a_setting_makes_a_difference(setting):
-    plain = {k: v for k, v in setting.items() if k == "readout"}
-    one, other = (outcome(points=4, epochs=1, **s) for s in (setting, plain))
-    assert one.metrics["train_loss"] != other.metrics["train_loss"]
+def test_a_setting_makes_a_difference():
+    for readout, settings in {
+        "gswe_linear": [
+            {"weighted": True},
+            {"start": 1.0},
+            {"dropout": 0.5},
+            {"weight_decay": 0.1},
+            {"slicer": "linear"},
+            {"scale": "layer_norm"},
+            {"scale": "width"},
+            {"evaluate": "validation"},
+        ],
+        "gswe_heads4": [{"weighted": True}],
+        "mean": [{"weighted": True}],
+    }.items():
+        plain = outcome(readout=readout, points=4).curves
+        for setting in settings:
+            assert outcome(readout=readout, points=4, **setting).curves != plain
 
 
 def test_words_may_count_in_the_mean():
@@ -128,14 +131,15 @@ def test_idle_settings_do_not_make_other_runs():
         Run(fold=5)
 
 
-@pytest.mark.parametrize("value", [1.0, torch.nan])
+@pytest.mark.parametrize("value", [1.0, -1.0, torch.nan])
 def test_the_accuracy_of_known_answers(documents, value):
     def model(x, index, ptr, num_sets, weight):
         return torch.tensor([[value, 0.0]]).expand(num_sets, -1)
 
-    expected = 0.5 if value == 1 else 0.0  # half of the documents have each class
+    expected = {1.0: (documents.y == 0), -1.0: (documents.y == 1)}.get(value)
+    expected = 0 if expected is None else expected.double().mean().item()
     found = documents_run.accuracy(TINY, model, documents, CONTEXT.device)
-    assert found == expected
+    assert found == pytest.approx(expected)
 
 
 def test_logistic_regression_classifies_means(documents):
@@ -144,7 +148,7 @@ def test_logistic_regression_classifies_means(documents):
         data = documents[i]
         assert means[i] == pytest.approx(data.x.double().mean(0).numpy(), abs=1e-12)
         assert labels[i] == data.y.item()
-    # Words 0 to 14 are those of the first class, the others of the second.
+    # Words 0 to 9 are of the first class only, words 20 to 29 of the second.
     train, held_out = split(documents, TINY)
     right = logistic.classify_means(train, held_out).metrics
     assert right["accuracy"] > 0.8
@@ -154,6 +158,21 @@ def test_logistic_regression_classifies_means(documents):
     flipped = logistic.classify_means(train, wrong[held_out.indices()]).metrics
     assert flipped["train_loss"] == right["train_loss"]
     assert flipped["accuracy"] == pytest.approx(1 - right["accuracy"], abs=1e-6)
+
+
+@pytest.mark.parametrize("name", [*DOCUMENTS, "documents_start"])
+@pytest.mark.parametrize("preset", ["small", "paper"])
+def test_grids_of_the_documents(name, preset):
+    runs = config.load(name, [f"preset={preset}"]).runs
+    if name == "documents_start":  # trials look at no test document
+        assert {run.evaluate for run in runs} == {"validation"}
+        return
+    assert {(run.dataset, run.evaluate) for run in runs} == {(name, "test")}
+    folds = [run.fold for run in runs]
+    assert folds == sorted(folds)  # even, wherever it is stopped
+    assert set(folds) == set(range(5))
+    assert {run.readout for run in runs} >= {"mean", "pma", "repset"}
+    assert all(16 % run.references == 0 for run in runs if run.readout == "pma")
 
 
 def made(readout, accuracy, points=64, references=1, fold=0, **settings):
@@ -188,16 +207,22 @@ def test_report_of_the_grids(tmp_path):
     assert head in table
     pma = ["PMA", "", "", "62.0 ± 2.0", "82.0 ± 2.0", "", "1,234", "1.25"]
     assert pma in table
+    name = "mean word vector, logistic regression"
+    assert [name, "92.0 ± 2.0", "", "", "", "", "1,234", ""] in table
     assert any(row[0] == "RepSet, as its authors train it" for row in table)
     # Another number of epochs is another table.
     assert text.index("after 50 epochs") < text.index("after 3 epochs")
+    assert (tmp_path / "twitter.png").stat().st_size > 1000
+    assert "82.0 ± 2.0" in report.summary(found)
 
     # Sizes are chosen on the other folds.
     text = report.message({"twitter": found})
     table = rows(text)
+    assert "twitter: 50 epochs, 3 folds" in text
     assert ["PMA", "82.0 ± 2.0 (2x64)"] in table
     (row,) = [row for row in table if row[0] == "GSWE, linear"]
     assert row[1].startswith("65.0 ± 8.7")
+    assert ["GSWE, linear, word counts", "50.0 ± 0.0 (1x64)"] in table
     assert "4 heads" not in text
     assert "beats PMA: holds on 0 data sets, fails on 0, is open on 1" in text
 
@@ -209,3 +234,22 @@ def test_report_of_the_grids(tmp_path):
     assert claims["GSWE, 4 heads beats PMA"] == "None"
     assert report.claims({}) == []
     assert report.message({}) == ""
+
+
+def test_report_of_the_trials(tmp_path):
+    found = [
+        made("gswe_linear", accuracy, dataset=d, start=start, evaluate="validation")
+        for d, start, accuracy in [
+            ("twitter", 0.0, 0.5),
+            ("twitter", 1.0, 0.6),
+            ("bbcsport", 0.0, 0.7),
+        ]
+    ]
+    text = report.part("documents_start", found, tmp_path)
+    assert rows(text)[0] == ["trial", "twitter", "bbcsport"]
+    assert rows(text)[2:] == [["as most", "50.0", "70.0"], ["start=1", "60.0", ""]]
+    # Of one data set, readouts are the columns.
+    text = report.part("documents_start", found[:2], tmp_path)
+    assert rows(text)[0] == ["trial", "gswe_linear"]
+    assert "No test part was looked at" in text
+    assert not list(tmp_path.iterdir())

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from benchmarks.experiments.self_supervised import augmentations, frozen, report
+from benchmarks.experiments.self_supervised import run as self_supervised
 from benchmarks.experiments.self_supervised.run import DATASETS, Run, execute
 from benchmarks.experiments.set_table import SetTable
 from benchmarks.readouts import READOUTS
@@ -24,22 +25,33 @@ def draws():
     return torch.Generator().manual_seed(0)
 
 
-def test_augmentations_treat_each_set_as_a_whole():
-    """Rotations keep the norms; both are affine: of a parallelogram, the differences
-    of corners stay equal. Sets have draws of their own."""
-    corners = torch.tensor([[0.0, 0.5], [1.0, 0.5], [0.0, 1.0], [1.0, 1.0]])
-    sets = SetTable(corners.repeat(50, 1), 4 * torch.arange(51), torch.arange(50))
-    for augment in (augmentations.rotate_sets, augmentations.bend_and_jitter):
-        found = augment(sets, draws(), noise=0.0).view(50, 4, 2)
-        torch.testing.assert_close(found[:, 1] - found[:, 0], found[:, 3] - found[:, 2])
-        assert len(found[:, 0].unique(dim=0)) == 50
-        is_rotation = augment is augmentations.rotate_sets
-        assert is_rotation == torch.allclose(found.norm(dim=2), corners.norm(dim=1))
+def test_rotations_turn_each_set_as_a_whole():
+    x = torch.randn(1500, 2, generator=draws())
+    sets = SetTable(x, 3 * torch.arange(501), torch.arange(500))
+    turned = augmentations.rotate_sets(sets, draws(), noise=1.0)
+    angle = torch.atan2(turned[:, 1], turned[:, 0]) - torch.atan2(x[:, 1], x[:, 0])
+    angle = (angle % (2 * math.pi)).view(500, 3)
+    torch.testing.assert_close(turned.norm(dim=1), x.norm(dim=1))
+    # All elements of a set by one angle (modulo a full turn), sets by different ones.
+    spread = (angle - angle[:, :1] + math.pi) % (2 * math.pi) - math.pi
+    assert spread.abs().max() < 1e-4
+    # Uniform on [0, 2 pi): each quarter has a quarter of the sets, 4 sigma wide.
+    quarters = torch.bincount((angle[:, 0] / (math.pi / 2)).long(), minlength=4)
+    assert (quarters - 125).abs().max() < 4 * math.sqrt(500 * 3 / 16)
+
+
+def test_jitter_and_bending():
     x = torch.full((20000, 2), 5.0)
     one = SetTable(x, torch.tensor([0, 20000]), torch.zeros(1))
     noise = augmentations.jitter_elements(one, draws(), 2.0) - x
     assert noise.mean(dim=0).abs().max() < 0.06
     assert (noise.std(dim=0) - 2).abs().max() < 0.04
+    # Bending is affine: of a parallelogram, the differences of corners stay equal.
+    corners = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    sets = SetTable(corners.repeat(50, 1), 4 * torch.arange(51), torch.arange(50))
+    bent = augmentations.bend_and_jitter(sets, draws(), noise=0.0).view(50, 4, 2)
+    torch.testing.assert_close(bent[:, 1] - bent[:, 0], bent[:, 3] - bent[:, 2])
+    assert len(bent[:, 0].unique(dim=0)) == 50
 
 
 FAR = 4096.0  # neighbours are told apart far from the origin, too
@@ -112,16 +124,19 @@ def test_training_lowers_the_loss_and_separates_the_circles():
 @pytest.mark.parametrize(
     "setting",
     [
+        {"backbone": "mlp_128_128_16"},
         {"backbone": "sab_256x3_16"},
         {"normalize": True},
         {"unit_scale": True},
         {"view_elements": 3},
         {"projection": 4},
         {"augmentation": "bend"},
+        {"augmentation": "jitter"},
         {"augmentation": "jitter", "noise": 2.0},
         {"draw_data": True},
         {"start": 1.0},
         {"readout": "pma_near_origin"},
+        {"readout": "pma"},
     ],
     ids=str,
 )
@@ -129,6 +144,10 @@ def test_a_setting_makes_a_difference(setting):
     less = dict(list(setting.items())[:-1])
     one, other = metrics(seed=1, **setting), metrics(seed=1, **less)
     assert one["train_loss"] != other["train_loss"]
+
+
+def test_at_full_scale_pma_starts_as_it_is_built():
+    assert metrics(readout="pma_near_origin", start=1.0) == metrics(readout="pma")
 
 
 def test_controls_are_one_run_whatever_training_would_be():
@@ -140,6 +159,18 @@ def test_controls_are_one_run_whatever_training_would_be():
     assert replace(free, **idle, seed=7, start=1.0).canonical() == free
     assert replace(free, seed=7, draw_data=True).canonical().seed == 7
     assert metrics(free)["accuracy"] > 0.95  # the radius is all there is
+
+
+def test_jitter_is_scaled_like_the_elements(monkeypatch):
+    seen = []
+    monkeypatch.setitem(
+        self_supervised.AUGMENTATIONS,
+        "jitter",
+        lambda sets, generator, noise: seen.append(noise) or sets.x,
+    )
+    metrics(augmentation="jitter", epochs=1, noise=3.0, unit_scale=True)
+    x = DATASETS["set_circles"](Path("data"), 0)[0].take(48).x
+    assert seen[0] == pytest.approx(3 / x.std().item())
 
 
 def test_validation_never_looks_at_the_test_sets(monkeypatch):
@@ -180,13 +211,18 @@ def test_report(tmp_path):
     # Another number of epochs is another table; trials have their own.
     assert text.index("epochs=50") < text.index("epochs=3") < text.index("1 trials")
     assert "(circles.png)" in text
+    assert (tmp_path / "circles.png").stat().st_size > 1000
+    assert "61.0" in report.summary(found)
 
     text = report.message({"set_circles": found})
     assert "0 of 2 trained cells are above their untrained network" in text
     assert "0 of 5 above the sliced embedding without a network (80.0 %)" in text
+    trained = [r for r in found if r["config"]["epochs"]]  # and no controls
+    assert "0 of 0 trained cells" in report.message({"set_circles": trained})
     claims = report.claims({"set_circles": found})
     effects = {claim.text: str(claim.effect) for claim in claims}
     assert effects["GSWE, linear beats PMA"] == "+10.0 ± 0.0 (3/0/0)"
+    assert effects["GSWE, linear beats mean"] == "-1.5 ± 1.2 (0/0/3)"
     assert effects["training improves GSWE, linear"] == "-9.0 ± 2.5 (0/0/3)"
     # One control for all seeds.
     assert effects["GSWE, linear beats no network: sliced"][:5] == "-19.0"

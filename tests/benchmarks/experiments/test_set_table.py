@@ -10,7 +10,15 @@ TABLE = SetTable(
 )
 
 
-@pytest.mark.parametrize("num_elements", [1, 4, 100])
+def test_select_keeps_the_order_asked_for():
+    chosen = TABLE.select(torch.tensor([2, 1, 0, 2]))
+    assert chosen.y.tolist() == [2, 1, 0, 2]
+    assert chosen.ptr.tolist() == [0, 3, 3, 5, 8]
+    assert torch.equal(chosen.x, TABLE.x[[2, 3, 4, 0, 1, 2, 3, 4]])
+    assert chosen.index().tolist() == [0, 0, 0, 2, 2, 3, 3, 3]
+
+
+@pytest.mark.parametrize("num_elements", [1, 2, 4, 100])
 def test_chunks_are_all_sets_once(num_elements):
     parts = list(TABLE.chunks(num_elements))
     assert torch.equal(torch.cat([part.x for part in parts]), TABLE.x)
@@ -37,22 +45,33 @@ def test_parts_are_random_but_fixed():
     sets = SetTable.from_dataset(dataset)
     assert torch.equal(sets.select(torch.tensor([7])).x, dataset[7].pos)
     assert torch.equal(sets.take(8).select(torch.arange(5)).x, sets.take(5).x)
+    with pytest.raises(ValueError, match="has 20 sets; 21 cannot be taken"):
+        sets.take(21)
     rest, held_out = sets.hold_out(0.25)
     assert (len(rest), len(held_out)) == (15, 5)
     both = torch.cat([rest.x, held_out.x])
     assert torch.equal(both.sort(dim=0).values, sets.x.sort(dim=0).values)
 
 
+class Graphs(InMemoryDataset):
+    def __init__(self, found):
+        super().__init__()
+        self.data, self.slices = self.collate(found)
+
+
 @pytest.mark.parametrize("chosen", [[0, 1, 2, 3], [2, 0, 2], [1]])
 def test_selecting_graphs_is_collating(chosen):
     torch.manual_seed(0)
     found = [
-        Data(torch.randn(n, 2), torch.randint(n, (2, e)), torch.randn(e, 3), y=n)
-        for n, e in [(3, 4), (1, 0), (5, 9), (2, 2)]
+        Data(
+            x=torch.randn(size, 2),
+            edge_index=torch.randint(size, (2, num_edges)),
+            edge_attr=torch.randn(num_edges, 3),
+            y=size,
+        )
+        for size, num_edges in [(3, 4), (1, 0), (5, 9), (2, 2)]
     ]
-    dataset = InMemoryDataset()
-    dataset.data, dataset.slices = InMemoryDataset.collate(found)
-    ours = SetTable.from_graphs(dataset).select(torch.tensor(chosen))
+    ours = SetTable.from_graphs(Graphs(found)).select(torch.tensor(chosen))
     batch = Batch.from_data_list([found[i] for i in chosen])
     assert ours.joined_edges().equal(batch.edge_index)
     assert ours.index().equal(batch.batch)

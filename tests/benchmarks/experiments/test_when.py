@@ -45,6 +45,13 @@ def test_runs_repeat(readout, with_size, monkeypatch):
     assert run.execute(settings, CONTEXT) == outcome
 
 
+def test_settings():
+    few, many = (run.Run(readout="mean", points=n).canonical() for n in (4, 8))
+    assert few == many
+    with pytest.raises(ValueError, match="unknown task 'shfit'; did you mean 'shift'"):
+        run.Run(task="shfit")
+
+
 def test_report_chooses_on_validation_sets(tmp_path):
     """The rate that is better on validation sets is not the better one on test sets."""
     records = [
@@ -60,7 +67,9 @@ def test_report_chooses_on_validation_sets(tmp_path):
     ]
     text = report.part("when", records, tmp_path)
     assert "75.5" in text  # of four heads
+    assert "75.5" in report.summary(records)
     assert "99" not in text
+    assert (tmp_path / "when.png").exists()
     found = {"when": records}
     text = report.message(found)
     assert "+5.0 points where the classes differ in its tails" in text
