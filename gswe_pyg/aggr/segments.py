@@ -11,6 +11,7 @@ from torch_geometric.nn.aggr import Aggregation
 from torch_geometric.utils import index_sort
 
 from gswe_pyg._checks import tensor
+from gswe_pyg.ops.operators import is_transformed
 
 
 class SegmentAggregation(Aggregation):
@@ -178,7 +179,7 @@ def sort_by_set(
     index = index.long()
     if not is_sorted:
         index, order = index_sort(index, max_value=dim_size, stable=True)
-        x = x.index_select(0, order)
+        x = _permute(x, order)
         weight = None if weight is None else weight.index_select(0, order)
     if dim_size is None:
         dim_size = int(index[-1]) + 1 if num_elements > 0 else 0
@@ -186,6 +187,28 @@ def sort_by_set(
         torch._check(dim_size >= 0)  # may come from the values of 'index'
     sets = torch.arange(dim_size + 1, device=index.device)
     return x, torch.searchsorted(index, sets), weight, max_num_elements
+
+
+def _permute(x: Tensor, order: Tensor) -> Tensor:
+    """The rows of ``x`` in another order."""
+    if x.requires_grad and not torch.compiler.is_compiling() and not is_transformed():
+        return _Permuted.apply(x, order)
+    return x.index_select(0, order)
+
+
+class _Permuted(torch.autograd.Function):
+    # PyTorch adds gradients up, as rows might repeat: to bring them back takes half the
+    # time.
+    @staticmethod
+    def forward(ctx, x, order):
+        ctx.save_for_backward(order)
+        return x.index_select(0, order)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (order,) = ctx.saved_tensors
+        place = torch.arange(order.numel(), device=order.device)
+        return _permute(grad, place.scatter(0, order, place)), None
 
 
 def _look_at(index: Tensor) -> tuple[bool, int, int, int | None]:

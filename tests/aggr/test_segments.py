@@ -51,6 +51,25 @@ def test_number_of_sets_that_contradicts_ptr():
         GSWEAggregation(4)(X, ptr=torch.tensor([0, 2, 3]), dim_size=3)
 
 
+@pytest.mark.parametrize("options", [{}, {"heads": 2}])
+def test_derivatives_for_nodes_in_any_order(options):
+    torch.manual_seed(0)
+    readout = GSWEAggregation(4, num_points=3, **options).double()
+    x = torch.randn(7, 4, dtype=torch.float64, requires_grad=True)
+    batch = torch.tensor([2, 0, 2, 0, 0, 3, 2])
+
+    def of(x):
+        return readout(x, batch)
+
+    assert torch.autograd.gradcheck(
+        of, x, check_forward_ad=True, check_batched_grad=True
+    )
+    assert torch.autograd.gradgradcheck(lambda x: of(x).square(), x)
+    torch.testing.assert_close(
+        torch.func.jacrev(of)(x), torch.autograd.functional.jacobian(of, x)
+    )
+
+
 @pytest.mark.parametrize("layer", [SAGEConv, GraphConv])
 def test_layer_that_expects_another_width(layer):
     conv = layer(4, 2, aggr=GSWEAggregation(4, 4, 3))

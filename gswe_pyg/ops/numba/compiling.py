@@ -13,6 +13,7 @@ from numba.core.ccallback import CFunc
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
+from numba.core.runtime import rtsys
 from numba.core.typed_passes import NativeLowering
 
 from gswe_pyg.ops.threads import run_in_team
@@ -120,7 +121,10 @@ class _ForgivingCache(FunctionCache):
 
     def load_overload(self, sig, target_context):
         try:
-            return super().load_overload(sig, target_context)
+            # numba would first load the definitions of all that it can compile, which
+            # takes a third of a second. Compiled code needs the runtime alone.
+            rtsys.initialize(target_context)
+            return self._load_overload(sig, target_context)
         except Exception:
             with suppress(Exception):
                 self.flush()
