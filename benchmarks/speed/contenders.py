@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import Module
+from torch.nn import Linear, Module
 from torch_geometric.nn import aggr, global_mean_pool
 from torch_geometric.utils import to_dense_batch
 
@@ -54,6 +54,20 @@ def _gswe(label: str, weighted: bool = False, **options: Any) -> Contender:
 
 def _projected(channels: int, points: int) -> GSWEAggregation:
     return GSWEAggregation(channels, num_points=points, out_channels=channels)
+
+
+class _Products(aggr.MeanAggregation):
+    """What of a projected embedding is matrix products, around a mean."""
+
+    def __init__(self, channels: int, points: int) -> None:
+        super().__init__()
+        self.slicer = Linear(channels, channels, bias=False)
+        self.lin = Linear(channels * points, channels, bias=False)
+
+    def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        mean = super().forward(self.slicer(x), *args, **kwargs)
+        points = self.lin.in_features // self.lin.out_features
+        return self.lin(mean.repeat(1, points))
 
 
 def _quantile(kind: type[aggr.Aggregation]) -> Callable[[int, int], aggr.Aggregation]:
@@ -125,6 +139,7 @@ CONTENDERS = {
         "floor: numpy.sort, one thread", "floor", lambda *sizes: _numpy_sort
     ),
     "gswe_projected": Contender("GSWE, linear, projected", "network", _projected),
+    "products": Contender("its matrix products, around a mean", "network", _Products),
 }
 
 LABELS = {name: contender.label for name, contender in CONTENDERS.items()}

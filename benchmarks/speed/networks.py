@@ -86,10 +86,10 @@ def _step(model: Module, optimizer: Optimizer, batches: list[Batch], i: int) -> 
 # Many tiny sets: the neighbourhoods of one graph ######################################
 
 CHANNELS = 32
-LAYERS = ("mean", "gswe_heads1", "gswe_projected")
+LAYERS = ("mean", "gswe_heads1", "gswe_projected", "products")
 
 
-def neighbourhoods(num_nodes: int = 100_000, rounds: int = 5) -> Iterator[Record]:
+def neighbourhoods(num_nodes: int = 100_000, rounds: int = 15) -> Iterator[Record]:
     """A layer of GraphSAGE, edges in any order and by their targets."""
     edges = make_edges(num_nodes)
     by_target = edges[:, edges[1].argsort(stable=True)]
