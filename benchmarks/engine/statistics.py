@@ -95,8 +95,8 @@ def best_cells(
 ) -> pd.DataFrame:
     """Of each group of runs by ``keys``, those with the settings whose mean score is
     highest, over the seeds that were run with all of them; of equal ones, and without
-    such seeds, those with the most runs. ``cell`` says what was chosen, where there was
-    a choice."""
+    such seeds, those with the most runs. Settings with less than half of the seeds were
+    tried, and do not count. ``cell`` says what was chosen, where there was a choice."""
     chosen = []
     for _, runs in table.groupby(keys, sort=False):
         varied = [name for name in settings if runs[name].nunique() > 1]
@@ -104,7 +104,8 @@ def best_cells(
         cell = pd.concat(texts, axis=1).agg(", ".join, axis=1) if texts else ""
         runs = runs.assign(cell=cell)
         scores = runs.pivot(index="seed", columns="cell", values=score)
-        most = scores.count().sort_values(ascending=False, kind="stable").index
+        counts = scores.count().sort_values(ascending=False, kind="stable")
+        most = counts.index[2 * counts >= counts.max()]
         means = scores[most].dropna().mean()
         best = most[0] if means.isna().all() else means.idxmax()
         chosen.append(runs[runs["cell"] == best])

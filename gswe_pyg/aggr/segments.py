@@ -197,8 +197,7 @@ def _permute(x: Tensor, order: Tensor) -> Tensor:
 
 
 class _Permuted(torch.autograd.Function):
-    # PyTorch adds gradients up, as rows might repeat: to bring them back takes half the
-    # time.
+    # PyTorch adds gradients up, as rows might repeat: to bring them back is faster.
     @staticmethod
     def forward(ctx, x, order):
         ctx.save_for_backward(order)

@@ -29,6 +29,8 @@ COMPARED = (
 SIZE = ["references", "points"]
 #: At which the authors of RepSet and ApproxRepSet train them.
 AUTHORS_SIZE = [10, 20]
+#: Settings that make a series of their own, where they are not the default.
+VARIANTS = ("start", "slicer", "scale", "dropout", "weight_decay")
 Records = Mapping[str, list[Record]]
 
 
@@ -47,6 +49,9 @@ def protocols(records: list[Record]) -> list[pd.DataFrame]:
         + table["weighted"].map({True: ", word counts", False: ""})
         + by_authors.map({True: ", as its authors train it", False: ""})
     )
+    for name in VARIANTS:
+        text = f", {name.replace('_', ' ')} " + table[name].map(str)
+        table["series"] += text.where(table[name] != getattr(Run, name), "")
     # A cell that has fewer folds than others is under way.
     settings = ["epochs", "learning_rate", "batch_size"]
     keys = table[settings].where(~table["beside"], 0).agg(tuple, axis=1)
@@ -112,7 +117,8 @@ def message(found: Records) -> str:
         if text.startswith("GSWE") and text.endswith(("PMA", "mean"))
     ]
     extent = "; ".join(
-        f"{name}: {_epochs(table)} epochs, {table['fold'].nunique()} folds"
+        f"{name}: {_epochs(table)} epochs, "
+        f"{table.loc[~table['beside'], 'fold'].nunique()} folds"
         for name, table in main.items()
     )
     order = _sorted(pd.concat(main.values()))["series"].unique()

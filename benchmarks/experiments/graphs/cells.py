@@ -58,6 +58,7 @@ def _epoch_ratios(table: pd.DataFrame) -> pd.Series:
     """The time of an epoch in multiples of that with mean pooling, where both were run
     at the same commit: on other days, the machine may have been another one."""
     keys = ["dataset", "commit", "elements", "batch_size", "hidden", "layers"]
+    keys += ["dropout"]
     table = table.reindex(columns=[*keys, "readout", "epoch_seconds"])
     means = table[table["readout"] == "mean"].groupby(keys, dropna=False)
     mean = means["epoch_seconds"].median()

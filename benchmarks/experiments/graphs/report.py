@@ -96,7 +96,7 @@ def message(found: Mapping[str, list[Record]]) -> str:
     heads = _effects(table)
     if not heads:
         return ""
-    ratios = _epoch_ratios(table)
+    ratios = _relative_epochs(table)
     texts = []
     for readout, effect in heads.items():
         text = f"{label(readout)}{_verdict(effect)}"
@@ -119,14 +119,19 @@ def message(found: Mapping[str, list[Record]]) -> str:
 def _without_training(table: pd.DataFrame) -> list[str]:
     """Where training a network bought nothing."""
     scores = wide(table, "test", lambda d, values: sign(d) * values.mean())
-    if not {*NAMES} & {*scores}:
+    controls = table[table["readout"].isin(NAMES)]
+    if controls.empty:
         return []
-    best = scores.reindex(columns=NAMES).max(axis=1)
+    valid = controls.groupby(["dataset", "readout"])["good"].mean().unstack()
+    chosen = valid.idxmax(axis=1)
+    best = pd.Series({dataset: scores.loc[dataset, r] for dataset, r in chosen.items()})
+    scores = scores.loc[best.index]
     found = []
     for readout in ("mean", *HEADS):
         where = best.index[best > scores[readout]]
         found.append(f"{label(readout)} on {', '.join(where) or 'none'}")
-    return [f"A control that trains no network is ahead of {'; of '.join(found)}."]
+    less = "; than ".join(found)
+    return [f"A control that trains no network scores higher than {less}."]
 
 
 def _effects(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -212,7 +217,7 @@ def draw(heads: Mapping[str, pd.DataFrame], path: Path) -> None:
     intervals(table, colours, path, "less error, % (right is better)")
 
 
-def _epoch_ratios(table: pd.DataFrame) -> pd.Series:
+def _relative_epochs(table: pd.DataFrame) -> pd.Series:
     ratios = wide(table, "epoch_ratio", lambda _, values: values.median())
     ratios = ratios.dropna(axis=1, how="all")
     return ratios.agg(lambda column: f"{geometric_mean(column.dropna()):.2f}x")
@@ -238,7 +243,7 @@ def _scores(table: pd.DataFrame) -> str:
     parameters = wide(table, "parameters", lambda _, v: v.iloc[0]).median()
     shown["parameters"] = parameters.map("{:,.0f}".format)
     if "mean" in shown.index:
-        shown["epoch"] = _epoch_ratios(table)
+        shown["epoch"] = _relative_epochs(table)
     return (
         f"Test scores, mean ± standard deviation over folds or seeds, the best of a "
         f"data set in bold; {caption}parameters (median); processor seconds of a "
@@ -258,9 +263,10 @@ def _anchors(table: pd.DataFrame) -> list[str]:
 
 def _protocols(table: pd.DataFrame) -> str:
     keys = ["epochs", "batch_size", "hidden", "layers", "elements"]
-    groups = table.groupby("dataset", sort=False)
-    shown = groups[keys].first()
-    shown = shown.map(lambda value: "" if pd.isna(value) else f"{value:g}")
+    groups = table[~table["readout"].isin(NAMES)].groupby("dataset", sort=False)
+    shown = groups[keys].agg(
+        lambda values: " or ".join(f"{v:g}" for v in sorted(values.dropna().unique()))
+    )
     shown.insert(0, "folds or seeds", groups["seed"].nunique().astype(str))
     seconds = wide(table, "epoch_seconds", lambda _, s: f"{median(s):.2g}")
     if "mean" in seconds:

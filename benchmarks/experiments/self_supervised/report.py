@@ -55,7 +55,9 @@ def runs_on_test(records: list[Record]) -> pd.DataFrame:
         ", " + table["directions"].astype(str) + " x " + table["points"].astype(str)
     )
     sizes = sizes.mask(table["readout"] == "sliced", sliced)
-    table["series"] = table["readout"].map(label) + sizes
+    starts = ", start " + table["start"].map("{:g}".format)
+    several = table.groupby("readout")["start"].transform("nunique") > 1
+    table["series"] = table["readout"].map(label) + sizes + starts.where(several, "")
     return by_readout(table.sort_values(["points", "directions"]), WITHOUT_NETWORK)
 
 

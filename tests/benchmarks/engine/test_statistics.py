@@ -58,14 +58,16 @@ def test_a_difference_is_the_t_test_where_nothing_is_shared():
 def test_best_cells():
     runs = [("a", 0.1, 0, 0.5), ("a", 0.1, 1, 0.5), ("a", 0.2, 1, 0.6)]
     # Better in a seed that the other lacks only; and one that has no choice.
-    runs += [("a", 0.1, 2, 0.9), ("b", 0.1, 0, 0.1)]
+    runs += [("a", 0.1, 2, 0.9), ("a", 0.2, 3, 0.1), ("b", 0.1, 0, 0.1)]
     # No seed in common: that with the most runs.
     runs += [("c", 0.1, 0, 0.1), ("c", 0.1, 1, 0.1), ("c", 0.2, 2, 0.9)]
+    # Better, and only tried.
+    runs += [("d", 0.1, seed, 0.5) for seed in range(3)] + [("d", 0.2, 0, 0.9)]
     table = pd.DataFrame(runs, columns=["task", "rate", "seed", "valid"])
     found = best_cells(table, ["task"], ["rate"])
     cells = found.groupby("task")["cell"].unique().explode().to_dict()
-    assert cells == {"a": "rate 0.2", "b": "", "c": "rate 0.1"}
-    assert len(found) == 4
+    assert cells == {"a": "rate 0.2", "b": "", "c": "rate 0.1", "d": "rate 0.1"}
+    assert len(found) == 8
 
 
 def test_holm():

@@ -236,6 +236,20 @@ def test_report_of_the_grids(tmp_path):
     assert report.message({}) == ""
 
 
+def test_other_settings_are_other_rows(tmp_path):
+    found = [
+        made("mean", accuracy, fold=fold, dropout=dropout)
+        for fold in range(3)
+        for dropout, accuracy in ((0.0, 0.9), (0.5, 0.1))
+    ]
+    found += [made("logistic", 0.5, fold=fold) for fold in range(5)]
+    table = rows(report.part("twitter", found, tmp_path))
+    assert ["mean", "90.0 ± 0.0"] in [row[:2] for row in table]
+    assert ["mean, dropout 0.5", "10.0 ± 0.0"] in [row[:2] for row in table]
+    # Folds are those of what is trained.
+    assert "50 epochs, 3 folds" in report.message({"twitter": found})
+
+
 def test_report_of_the_trials(tmp_path):
     found = [
         made("gswe_linear", accuracy, dataset=d, start=start, evaluate="validation")

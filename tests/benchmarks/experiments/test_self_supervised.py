@@ -188,6 +188,17 @@ def made(readout, points, seed, accuracy, train_loss=3.0, **settings):
     return record(run, accuracy=accuracy, **losses)
 
 
+def test_other_starts_are_other_rows(tmp_path):
+    found = [
+        made("pma_near_origin", 4, seed, accuracy, start=start)
+        for seed in range(2)
+        for start, accuracy in ((0.0, 0.9), (1.0, 0.1))
+    ]
+    table = rows(report.part("circles", found, tmp_path))
+    assert ["PMA, near origin, 4, start 0", "90.0 ± 0.0"] in [row[:2] for row in table]
+    assert ["PMA, near origin, 4, start 1", "10.0 ± 0.0"] in [row[:2] for row in table]
+
+
 def test_report(tmp_path):
     found = [made("sliced", 16, 0, 0.8)]
     for seed, gain in enumerate((0.0, 0.01, 0.02)):
