@@ -11,7 +11,8 @@ from torch_geometric.nn.aggr import Aggregation
 from torch_geometric.utils import index_sort
 
 from gswe_pyg._checks import tensor
-from gswe_pyg.ops.operators import is_transformed
+from gswe_pyg.ops.memory import empty
+from gswe_pyg.ops.operators import is_plain, is_transformed
 
 
 class SegmentAggregation(Aggregation):
@@ -191,9 +192,12 @@ def sort_by_set(
 
 def _permute(x: Tensor, order: Tensor) -> Tensor:
     """The rows of ``x`` in another order."""
-    if x.requires_grad and not torch.compiler.is_compiling() and not is_transformed():
+    if torch.compiler.is_compiling() or is_transformed() or not is_plain(x):
+        return x.index_select(0, order)
+    if x.requires_grad and torch.is_grad_enabled():
         return _Permuted.apply(x, order)
-    return x.index_select(0, order)
+    out = empty(x.shape, x.dtype) if is_on_host(x) else None
+    return torch.index_select(x.detach(), 0, order, out=out)
 
 
 class _Permuted(torch.autograd.Function):
@@ -201,7 +205,7 @@ class _Permuted(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, order):
         ctx.save_for_backward(order)
-        return x.index_select(0, order)
+        return _permute(x, order)
 
     @staticmethod
     def backward(ctx, grad):

@@ -453,9 +453,7 @@ def make_operator(
         if torch.compiler.is_compiling():
             return operator(*args)
         for arg in args:
-            if isinstance(arg, Tensor) and (
-                type(arg) not in (Tensor, Parameter) or arg.is_meta or _is_batched(arg)
-            ):
+            if isinstance(arg, Tensor) and not is_plain(arg):
                 return operator(*args)
         if is_transformed():
             return Transformed.apply(*args)
@@ -464,6 +462,11 @@ def make_operator(
         return kernel(*args)
 
     return call
+
+
+def is_plain(x: Tensor) -> bool:
+    """Whether it has values, and nobody follows what is done to them but autograd."""
+    return type(x) in (Tensor, Parameter) and not (x.is_meta or _is_batched(x))
 
 
 def is_transformed() -> bool:

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gswe_pyg.ops.memory import empty
 from gswe_pyg.ops.numba import batch as limits
 from gswe_pyg.ops.numba import interpolate, large
 from gswe_pyg.ops.numba.batch import check_room, num_threads_for, prepare
@@ -160,7 +161,7 @@ def _sort(
     if with_order:
         check_room(plan.largest)
     shape = src.shape if with_order else (0,)
-    order = torch.empty(shape, dtype=torch.int32, device=_CPU)
+    order = empty(shape, torch.int32)
     if src.numel() == 0:
         for output in outputs:
             output.zero_()
@@ -243,7 +244,7 @@ def _num_placed(plan: Plan) -> int:
 
 
 def new_floats(*shape: int) -> Tensor:
-    return torch.empty(shape, dtype=torch.float32, device=_CPU)
+    return empty(shape, torch.float32)
 
 
 def as_floats(x: Tensor) -> Tensor:

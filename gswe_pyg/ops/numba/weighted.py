@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gswe_pyg.ops.memory import empty
 from gswe_pyg.ops.numba import batch as limits
 from gswe_pyg.ops.numba import weighted_kernels as kernels
 from gswe_pyg.ops.numba.backend import (
@@ -60,7 +61,7 @@ def weighted_quantile(
     plan, job = new_job(ptr, reads, src.shape[1], len(src))
     check_room(plan.largest)
     shape = src.shape if with_order else (0,)
-    order = torch.empty(shape, dtype=torch.int32, device="cpu")
+    order = empty(shape, torch.int32)
     out = new_floats(plan.num_sets, src.shape[1], reads.num_reads)
     if src.numel() == 0:
         return cast_like(out.zero_(), src), order
