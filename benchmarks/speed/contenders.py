@@ -104,21 +104,16 @@ def _numpy_sort(batch: Batch) -> Call:
 
 
 _FAST, _PYG = _quantile(QuantileAggregation), _quantile(aggr.QuantileAggregation)
-_IDENTITY, _EXTREMES = {"slicer": "identity"}, {"heads": 1, "extremes": True}
 
 CONTENDERS = {
     "segment_quantile": _operator(""),
     "segment_quantile_weights": _operator(", weights", weighted=True),
     "segment_quantile_torch": _operator(", 'torch' backend", "torch"),
-    "gswe_identity": _gswe("identity, raw", **_IDENTITY),
-    "gswe_identity_heads1": _gswe("identity, 1 head", **_IDENTITY, heads=1),
-    "gswe_identity_extremes": _gswe(
-        "identity, 1 head, extremes", **_IDENTITY, **_EXTREMES
-    ),
+    "gswe_identity": _gswe("identity, raw", slicer="identity"),
     "gswe_linear": _gswe("linear, raw"),
     "gswe_weights": _gswe("linear, raw, weights", weighted=True),
-    "gswe_heads1": _gswe("linear, 1 head", heads=1),
-    "gswe_extremes": _gswe("linear, 1 head, extremes", **_EXTREMES),
+    "gswe_heads1": _gswe("1 head", heads=1),
+    "gswe_extremes": _gswe("1 head, extremes", heads=1, extremes=True),
     "fast_quantile": Contender("gswe_pyg QuantileAggregation", "readout", _FAST),
     "padded": Contender("padded torch.sort", "other", _padded, pads=True),
     "quantile": Contender("PyG QuantileAggregation", "other", _PYG),

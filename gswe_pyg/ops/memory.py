@@ -13,13 +13,15 @@ _LARGE = 1 << 22
 # Of a vector register, and of a line of the cache.
 _ALIGNMENT = 64
 
+_CPU = torch.device("cpu")
+
 
 def empty(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
     """As :func:`torch.empty`, by numpy if it is large: the first touch of ordinary
     pages takes several times as long as to fill them."""
     num_bytes = math.prod(shape) * dtype.itemsize
     if num_bytes < _LARGE:
-        return torch.empty(shape, dtype=dtype, device="cpu")
+        return torch.empty(shape, dtype=dtype, device=_CPU)
     room = np.empty(num_bytes + _ALIGNMENT, np.uint8)
     start = -room.ctypes.data % _ALIGNMENT
     return torch.from_numpy(room[start : start + num_bytes]).view(dtype).view(shape)

@@ -11,6 +11,8 @@ sorted values stood: row ``i`` of a set is that of its ``i``-th smallest value. 
 
 import os
 from collections import OrderedDict
+from collections.abc import Iterator
+from itertools import pairwise
 from threading import Lock
 from typing import NamedTuple
 
@@ -22,7 +24,7 @@ from gswe_pyg.ops.interpolation import neighbours, neighbours_at, overlaps
 _TABLE_ROWS, _TABLE_ENTRIES = 256, 1 << 16
 
 # Terms are kept up to so many bytes, the least recently used are dropped first.
-_KEPT_BYTES = 1 << 24
+_KEPT_BYTES = 1 << 25
 
 
 class Reads(NamedTuple):
@@ -217,15 +219,48 @@ def _rows_and_terms(
     """The terms of the sizes that occur, and the row of each set in them."""
     num_rows = 1 << max(0, largest - 1).bit_length()
     if num_rows <= _TABLE_ROWS and num_rows * reads.num_reads <= _TABLE_ENTRIES:
-        found = _kept.get((num_rows, reads))
+        found = _kept.get(("up to", num_rows, reads))
         if found is None:
             found = make_terms(np.arange(1, num_rows + 1), reads)
-            _kept.add((num_rows, reads), found)
+            _kept.add(("up to", num_rows, reads), found)
         return sizes - 1, found
     distinct, rows = np.unique(np.maximum(sizes, 1), return_inverse=True)
-    key = (distinct.tobytes(), reads)
-    found = _kept.get(key)
-    if found is None:
-        found = make_terms(distinct, reads)
-        _kept.add(key, found)
-    return rows, found
+    # One by one: shuffled batches have other sizes together each time.
+    kept = {size: _kept.get(("of", size, reads)) for size in distinct.tolist()}
+    missing = [size for size, terms in kept.items() if terms is None]
+    made: dict[int, Terms] = {}
+    if missing:
+        whole = make_terms(np.array(missing), reads)
+        made = dict(zip(missing, _split(whole, reads.num_reads), strict=True))
+        for size, terms in made.items():
+            _kept.add(("of", size, reads), terms)
+        if len(missing) == len(distinct):
+            return rows, whole
+    return rows, _joined([terms or made[size] for size, terms in kept.items()])
+
+
+def _split(terms: Terms, num_reads: int) -> Iterator[Terms]:
+    """The rows, each by itself and in memory of its own."""
+    for row, (low_used, high_used) in enumerate(pairwise(terms.first_used)):
+        first = terms.first[row * num_reads : (row + 1) * num_reads + 1]
+        own = slice(first[0], first[-1])
+        yield Terms(
+            first - first[0],
+            terms.position[own].copy(),
+            terms.weight[own].copy(),
+            np.array([0, high_used - low_used]),
+            terms.used[low_used:high_used].copy(),
+        )
+
+
+def _joined(rows: list[Terms]) -> Terms:
+    """The reverse."""
+    starts = np.cumsum([0, *(len(row.weight) for row in rows)])
+    firsts = [row.first[:-1] + start for row, start in zip(rows, starts, strict=False)]
+    return Terms(
+        np.concatenate([*firsts, starts[-1:]]),
+        np.concatenate([row.position for row in rows]),
+        np.concatenate([row.weight for row in rows]),
+        np.cumsum([0, *(len(row.used) for row in rows)]),
+        np.concatenate([row.used for row in rows]),
+    )

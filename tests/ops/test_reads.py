@@ -457,7 +457,27 @@ def test_kept_terms_are_bounded_by_bytes(interpolation, monkeypatch):
             kept = [plan._num_bytes(found) for found in plan._kept._entries.values()]
             assert sum(kept) == plan._kept.num_bytes
             if sum(array.nbytes for array in terms) < 1 << 18:
-                assert Plan(ptr, reads).terms is terms  # the backward pass finds them
+                with monkeypatch.context() as patch:  # the backward pass finds them
+                    patch.setattr(plan, "make_terms", None)
+                    again = Plan(ptr, reads).terms
+                assert all(map(np.array_equal, again, terms))
+
+
+def test_terms_of_a_batch_are_those_of_its_sizes(monkeypatch):
+    monkeypatch.setattr(plan, "_kept", plan._Kept())
+    reads = Reads(5, "barycentric", extremes=True)
+    Plan(np.array([0, 256]), reads)  # a table, of a size that occurs below
+    for sizes in ([300, 0, 256], [256, 300, 700, 1], [700, 300]):
+        found = Plan(np.cumsum([0, *sizes]), reads)
+        for row, size in zip(found.rows, sizes, strict=True):
+            own = make_terms(np.array([max(size, 1)]), reads)
+            first = found.terms.first[row * 7 : row * 7 + 8]
+            assert (np.diff(first) == np.diff(own.first)).all()
+            inside = slice(first[0], first[-1])
+            assert (found.terms.weight[inside] == own.weight).all()
+            assert (found.terms.position[inside] == own.position).all()
+            used = slice(*found.terms.first_used[row : row + 2])
+            assert (found.terms.used[used] == own.used).all()
 
 
 @pytest.mark.parametrize("weighted", [False, True])
