@@ -251,11 +251,8 @@ def segment_heads(
     _check(src, ptr, weight)
     expected = (src.shape[-1], num_points + 2 * extremes)
     # Without heads, a kernel would write points to where there is no room for any.
-    if (
-        head_weight.dim() != 3
-        or not len(head_weight)
-        or head_weight.shape[1:] != expected
-    ):
+    shape = head_weight.shape
+    if len(shape) != 3 or shape[0] == 0 or shape[1:] != expected:
         raise ValueError(
             f"'head_weight' must be of shape [num_heads, {expected[0]}, {expected[1]}] "
             f"with one head or more (got {list(head_weight.shape)})"

@@ -41,7 +41,7 @@ def quantile(
     The first rows of the order of each graph hold the place that each used sorted value
     came from, for each slice. Memory that is not needed is not touched.
     """
-    plan, job = new_job(ptr, reads, src.shape[1], len(src))
+    plan, job = new_job(ptr, reads, *src.shape)
     out = new_floats(plan.num_sets, src.shape[1], reads.num_reads)
     job.out = address_of(out)
     order = _sort(src, plan, job, with_order, out)
@@ -58,14 +58,15 @@ def heads(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Combinations ``[B, H, L]`` of the points by weights ``[H, L, R]``; the order; and
     the points ``[B, R, L]``, which the gradient of the weights needs."""
-    plan, job = new_job(ptr, reads, src.shape[1], len(src))
+    plan, job = new_job(ptr, reads, *src.shape)
     weight = _rows_of_heads(head_weight)
-    out = new_floats(plan.num_sets, len(head_weight), src.shape[1])
+    num_heads, num_slices, _ = head_weight.shape
+    out = new_floats(plan.num_sets, num_heads, num_slices)
     points = new_floats(0)
     if with_points:
-        points = new_floats(plan.num_sets, reads.num_reads, src.shape[1])
+        points = new_floats(plan.num_sets, reads.num_reads, num_slices)
         job.points = address_of(points)
-    job.num_heads, job.head_weight = len(head_weight), weight.ctypes.data
+    job.num_heads, job.head_weight = num_heads, weight.ctypes.data
     job.out = address_of(out)
     order = _sort(src, plan, job, with_order, out, points)
     if src.dtype != torch.float32 or head_weight.dtype != torch.float32:
@@ -75,7 +76,7 @@ def heads(
 
 def apply(src: Tensor, order: Tensor, ptr: Tensor, reads: Reads) -> Tensor:
     """Interpolates the values of ``src`` in a given order instead of a sorted one."""
-    plan, job = new_job(ptr, reads, src.shape[1], len(src))
+    plan, job = new_job(ptr, reads, *src.shape)
     out = new_floats(plan.num_sets, src.shape[1], reads.num_reads)
     if src.numel() == 0:
         return src.new_zeros(out.shape)
@@ -87,7 +88,7 @@ def apply(src: Tensor, order: Tensor, ptr: Tensor, reads: Reads) -> Tensor:
 
 def adjoint(grad: Tensor, order: Tensor, ptr: Tensor, reads: Reads) -> Tensor:
     """The transpose of :func:`apply`: from ``[B, L, R]`` to ``[N, L]``."""
-    plan, job = new_job(ptr, reads, order.shape[1], len(order))
+    plan, job = new_job(ptr, reads, *order.shape)
     out = new_floats(*order.shape)
     if out.numel() > 0:
         values, order = as_floats(grad), order.contiguous()
@@ -107,9 +108,9 @@ def heads_adjoint(
 ) -> tuple[Tensor, Tensor]:
     """The gradients of :func:`heads` for the values ``[N, L]``, if there is an order,
     and for the weights ``[H, L, R]``, if there are points."""
-    num_elements = len(order) if order.dim() == 2 else None  # or nothing is written
-    plan, job = new_job(ptr, reads, grad.shape[2], num_elements)
     num_heads, num_slices, num_reads = head_weight.shape
+    num_elements = order.shape[0] if order.dim() == 2 else None  # nothing is written
+    plan, job = new_job(ptr, reads, num_elements, num_slices)
     grad_src = new_floats(*order.shape)
     sums = torch.zeros(
         (job.num_chunks, num_heads, num_reads, num_slices) if points.dim() == 3 else 0,
@@ -128,7 +129,7 @@ def heads_adjoint(
         num_elements = plan.num_elements * num_slices
         run(interpolate.heads_adjoint, job, _num_placed(plan), num_elements)
     if points.dim() == 3:
-        sums = (sums[0] if len(sums) == 1 else sums.sum(0)).mT
+        sums = (sums.squeeze(0) if job.num_chunks == 1 else sums.sum(0)).mT
     return cast_like(grad_src, grad), sums.to(head_weight.dtype)
 
 
@@ -144,7 +145,7 @@ def _rows_of_heads(head_weight: Tensor) -> np.ndarray:
 
 
 def new_job(
-    ptr: Tensor, reads: Reads, num_slices: int, num_elements: int | None
+    ptr: Tensor, reads: Reads, num_elements: int | None, num_slices: int
 ) -> tuple[Plan, Job]:
     plan, template = prepare(ptr, reads)
     if num_elements is not None and plan.num_elements != num_elements:

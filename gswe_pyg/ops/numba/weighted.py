@@ -58,7 +58,7 @@ def weighted_quantile(
     src: Tensor, ptr: Tensor, weight: Tensor, reads: Reads, with_order: bool
 ) -> tuple[Tensor, Tensor]:
     """As :func:`quantile`, with a mass for each element, and the whole order."""
-    plan, job = new_job(ptr, reads, src.shape[1], len(src))
+    plan, job = new_job(ptr, reads, *src.shape)
     check_room(plan.largest)
     shape = src.shape if with_order else (0,)
     order = empty(shape, torch.int32)
@@ -95,7 +95,7 @@ def weighted_adjoint(
 ) -> tuple[Tensor, Tensor]:
     """The gradients of :func:`weighted_quantile` for ``src``, and for ``weight`` if
     wanted."""
-    plan, job = new_job(ptr, reads, src.shape[1], len(src))
+    plan, job = new_job(ptr, reads, *src.shape)
     out, points, order = new_floats(*src.shape), as_floats(grad), order.contiguous()
     mass, places = _masses(weight), _weighted_reads(reads)
     if src.numel() > 0:
