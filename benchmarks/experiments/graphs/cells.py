@@ -19,6 +19,7 @@ AXES = ("dataset", "readout", "seed")
 #: on validation parts, for each data set and readout.
 TASK = ["evaluate", "with_size", "elements", "attributes", "splits", "log_degrees"]
 CHOSEN = [name for name in Run.__dataclass_fields__ if name not in (*AXES, *TASK)]
+MEASURED = ("test", "valid", "good", "train_loss", "epoch_seconds", "epoch_ratio")
 
 
 def comparable(records: list[Record], with_size: bool) -> pd.DataFrame:
@@ -40,7 +41,7 @@ def comparable(records: list[Record], with_size: bool) -> pd.DataFrame:
     table = table.assign(good=table["valid"] * table["dataset"].map(sign))
     table = best_cells(table, ["dataset", "readout"], CHOSEN, "good")
     is_control = table["readout"].isin(NAMES)
-    rivals = _complete(table[~is_control])
+    rivals = _by_fold(_complete(table[~is_control]))
     keys = ["dataset", "seed"]
     beside = table[is_control].merge(rivals[keys].drop_duplicates(), on=keys)
     return pd.concat([rivals, beside], ignore_index=True)
@@ -52,6 +53,15 @@ def _complete(table: pd.DataFrame) -> pd.DataFrame:
     names = table.groupby("dataset")["readout"].transform("nunique")
     complete = table.groupby(["dataset", "seed"])["readout"].transform("nunique")
     return table[(complete == names) & (names > 1)]
+
+
+def _by_fold(table: pd.DataFrame) -> pd.DataFrame:
+    """Networks that were trained on the same fold are one result: their mean."""
+    is_fold = (table["splits"] == "public") & table["dataset"].isin(TU)
+    seed = table["seed"].where(~is_fold, table["seed"] % FOLDS)
+    how = {name: "mean" if name in MEASURED else "first" for name in table}
+    groups = table.assign(seed=seed).groupby(list(AXES), sort=False, as_index=False)
+    return groups.agg({name: how[name] for name in how if name not in AXES})
 
 
 def _epoch_ratios(table: pd.DataFrame) -> pd.Series:

@@ -100,6 +100,17 @@ def test_a_chosen_cell_with_fewer_folds_leaves_fewer_folds_for_all(tmp_path):
     assert ["ENZYMES", "2"] in table
 
 
+def test_networks_of_the_same_fold_are_one_result(tmp_path):
+    found = [
+        made("ENZYMES", readout, seed, test + 0.1 * (seed // 10), splits="public")
+        for readout, test in (("mean", 0.5), ("max", 0.6))
+        for seed in (0, 1, 10, 11)
+    ]
+    table = [row[:2] for row in rows(part("graphs", found, tmp_path))]
+    assert ["mean", "55.00 ± 0.00"] in table
+    assert ["ENZYMES", "2"] in table
+
+
 def test_scores(tmp_path):
     found = [
         made("MUTAG", "mean", 0, 0.7),
