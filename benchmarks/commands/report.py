@@ -76,15 +76,13 @@ def render(experiment: str, found: Records, folder: Path) -> str:
     report = config.module(experiment, "report")
     protocol = (config.EXPERIMENTS / experiment / "protocol.md").read_text().strip()
     parts = [protocol]
-    if hasattr(report, "message") and (message := report.message(found)):
+    if message := report.message(found):
         title, _, text = protocol.partition("\n")
         parts = [title, message, "## Protocol", text.strip()]
     made_by = f"`python -m benchmarks report {experiment}`"
     parts.append(f"Made by {made_by} from the records beside this page.")
-    if claims := claims_table(report.claims(found)):
+    if hasattr(report, "claims") and (claims := claims_table(report.claims(found))):
         parts += ["## Claims", claims]
-    if hasattr(report, "overview") and (overview := report.overview(found)):
-        parts += ["## Overview", overview]
     for name, content in found.items():
         parts += [f"## {name}", report.part(name, content, folder)]
         if note := diverged(content):

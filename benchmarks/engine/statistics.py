@@ -46,11 +46,6 @@ class Difference(NamedTuple):
             return "holds"
         return "fails" if self.mean + self.half < -margin else "open"
 
-    def detectable(self) -> float:
-        """What would be found, at the 5 % level, four times out of five."""
-        level, power = t.ppf([0.975, 0.8], self.pairs - 1)
-        return float(self.half * (1 + power / level))
-
 
 def difference(
     ours: pd.Series, theirs: pd.Series, scale: float = 100.0, overlap: float = 0.0

@@ -13,7 +13,7 @@ from benchmarks.engine.tables import cells, markdown, mean_and_deviation
 from benchmarks.experiments.documents.logistic import LOGISTIC
 from benchmarks.experiments.documents.model import OWN_ARCHITECTURES
 from benchmarks.experiments.documents.run import Run
-from benchmarks.experiments.trials import of_part, trials
+from benchmarks.experiments.trials import trials
 from benchmarks.readouts import READOUTS, by_readout, label
 
 DATASETS = ("twitter", "bbcsport", "classic", "amazon")
@@ -38,7 +38,7 @@ def protocols(records: list[Record]) -> list[pd.DataFrame]:
     """What was trained alike: three folds or more first, then the most epochs. Beside
     each of them stands what has a training of its own: logistic regression, and RepSet
     and ApproxRepSet as their authors train them."""
-    table = frame(of_part(records, "test"), Run)
+    table = frame(records, Run, "test")
     if table.empty:
         return []
     by_authors = table["readout"].isin([*OWN_ARCHITECTURES])

@@ -12,7 +12,7 @@ from benchmarks.engine.statistics import Difference, difference
 from benchmarks.engine.tables import cells, markdown, mean_and_deviation
 from benchmarks.experiments.self_supervised.frozen import WITHOUT_NETWORK
 from benchmarks.experiments.self_supervised.run import Run
-from benchmarks.experiments.trials import accuracy, of_part, trials
+from benchmarks.experiments.trials import accuracy, trials
 from benchmarks.readouts import READOUTS, by_readout, label
 
 NAMES = {
@@ -46,7 +46,7 @@ Records = Mapping[str, list[Record]]
 
 def runs_on_test(records: list[Record]) -> pd.DataFrame:
     """``series`` is the row of a run in a table, ``how`` its column."""
-    table = frame(of_part(records, "test"), Run)
+    table = frame(records, Run, "test")
     table = table.reindex(columns=dict.fromkeys([*table, *MEASURED]))
     table["how"] = table["loss"].map(HOW).where(table["epochs"] > 0, UNTRAINED)
     sizes = ", " + table["points"].astype(str)

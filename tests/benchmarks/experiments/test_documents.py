@@ -260,10 +260,10 @@ def test_report_of_the_trials(tmp_path):
         ]
     ]
     text = report.part("documents_start", found, tmp_path)
-    assert rows(text)[0] == ["trial", "twitter", "bbcsport"]
-    assert rows(text)[2:] == [["as most", "50.0", "70.0"], ["start=1", "60.0", ""]]
+    assert rows(text)[0] == ["start", "epochs", "twitter", "bbcsport"]
+    assert rows(text)[2:] == [["0", "50", "50.0", "70.0"], ["1", "50", "60.0", ""]]
     # Of one data set, readouts are the columns.
     text = report.part("documents_start", found[:2], tmp_path)
-    assert rows(text)[0] == ["trial", "gswe_linear"]
+    assert rows(text)[0] == ["start", "epochs", "gswe_linear"]
     assert "No test part was looked at" in text
     assert not list(tmp_path.iterdir())
