@@ -23,7 +23,9 @@ class Options:
     """Writes a page for each experiment beside its records, and draws its figures: all
     of them, speed and stress included, or the one that is named."""
 
-    experiment: str | None = option(None, "one of them, or speed, stress", True)
+    experiment: str | None = option(
+        None, "one of them, or speed, stress", positional=True
+    )
     results: Path = option(config.RESULTS, "the folder with the records")
 
 
