@@ -179,8 +179,7 @@ def made(readout, accuracy, points=64, references=1, fold=0, **settings):
     run = Run(
         readout=readout, points=points, references=references, fold=fold, **settings
     )
-    seconds = {} if readout == "logistic" else {"epoch_seconds": 1.25}
-    return record(run, accuracy=accuracy, **seconds)
+    return record(run, accuracy=accuracy)
 
 
 def test_report_of_the_grids(tmp_path):
@@ -203,12 +202,10 @@ def test_report_of_the_grids(tmp_path):
         ]
     text = report.part("twitter", found, tmp_path)
     table = rows(text)
-    head = ["readout", "any", "1x8", "1x64", "2x64", "10x20", "parameters", "seconds"]
-    assert head in table
-    pma = ["PMA", "", "", "62.0 ± 2.0", "82.0 ± 2.0", "", "1,234", "1.25"]
-    assert pma in table
+    assert ["readout", "any", "1x8", "1x64", "2x64", "10x20"] in table
+    assert ["PMA", "", "", "62.0 ± 2.0", "82.0 ± 2.0", ""] in table
     name = "mean word vector, logistic regression"
-    assert [name, "92.0 ± 2.0", "", "", "", "", "1,234", ""] in table
+    assert [name, "92.0 ± 2.0", "", "", "", ""] in table
     assert any(row[0] == "RepSet, as its authors train it" for row in table)
     # Another number of epochs is another table.
     assert text.index("after 50 epochs") < text.index("after 3 epochs")
