@@ -57,15 +57,11 @@ def steps(frame: pd.DataFrame) -> pd.DataFrame:
     work. From end to end, what a call costs at least would hide it."""
     chosen = frame[frame["part"] == "growth"]
     seconds = chosen.pivot(index="case", columns=["contender", "mode"], values="value")
-    seconds = seconds.reindex(map(str, GROWTH))
-    rows = []
-    for before, after in pairwise(GROWTH):
-        case = f"nodes: {before.nodes} to {after.nodes}"
-        work = _work(after) / _work(before)
-        for (contender, mode), times in seconds.items():
-            value = times[str(after)] / times[str(before)] / work
-            rows.append(("steps", case, contender, mode, value))
-    return pd.DataFrame(rows, columns=["part", "case", "contender", "mode", "value"])
+    per_work = seconds.reindex(map(str, GROWTH)).div(list(map(_work, GROWTH)), axis=0)
+    growth = (per_work / per_work.shift())[1:]
+    growth.index = [f"nodes: {a.nodes} to {b.nodes}" for a, b in pairwise(GROWTH)]
+    found = growth.rename_axis("case").stack([0, 1], future_stack=True)
+    return found.rename("value").reset_index().assign(part="steps")
 
 
 def _work(shape: Shape) -> float:
