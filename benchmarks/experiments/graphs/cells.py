@@ -8,7 +8,7 @@ from benchmarks.engine.records import Record, frame
 from benchmarks.engine.statistics import best_cells, most_frequent
 from benchmarks.engine.tables import mean_and_deviation
 from benchmarks.experiments.graphs.controls import NAMES
-from benchmarks.experiments.graphs.data import FOLDS, METRICS, TU
+from benchmarks.experiments.graphs.data import FOLDS, METRICS, TU, score_sign
 from benchmarks.experiments.graphs.run import Run
 from benchmarks.readouts import by_readout
 
@@ -36,7 +36,7 @@ def comparable(records: list[Record], with_size: bool) -> pd.DataFrame:
     task = pd.Series(map(str, table[TASK].to_numpy().tolist()), table.index)
     usual = task.groupby(table["dataset"]).transform(most_frequent)
     table = table[task == usual]
-    table = table.assign(good=table["valid"] * table["dataset"].map(sign))
+    table = table.assign(good=table["valid"] * table["dataset"].map(score_sign))
     table = best_cells(table, ["dataset", "readout"], CHOSEN, "good")
     is_control = table["readout"].isin(NAMES)
     rivals = _by_fold(_complete(table[~is_control]))
@@ -60,10 +60,6 @@ def _by_fold(table: pd.DataFrame) -> pd.DataFrame:
     how = {name: "mean" if name in MEASURED else "first" for name in table}
     groups = table.assign(seed=seed).groupby(AXES, sort=False, as_index=False)
     return groups.agg({name: how[name] for name in how if name not in AXES})
-
-
-def sign(dataset: str) -> int:
-    return -1 if METRICS[dataset] == "rmse" else 1
 
 
 def overlap(dataset: str) -> float:

@@ -13,12 +13,12 @@ from benchmarks.experiments.graphs.cells import (
     comparable,
     overlap,
     score,
-    sign,
     title,
     unit,
     wide,
 )
 from benchmarks.experiments.graphs.controls import NAMES
+from benchmarks.experiments.graphs.data import score_sign
 from benchmarks.experiments.graphs.run import Run
 from benchmarks.experiments.trials import trials
 from benchmarks.readouts import colour, label
@@ -106,7 +106,7 @@ def _without_training(table: pd.DataFrame) -> list[str]:
     controls = table[table["readout"].isin(NAMES)]
     if controls.empty:
         return []
-    scores = wide(table, "test", lambda d, values: sign(d) * values.mean())
+    scores = wide(table, "test", lambda d, values: score_sign(d) * values.mean())
     chosen = controls.groupby(["dataset", "readout"])["good"].mean().unstack()
     found = {readout: [] for readout in ("mean", *HEADS)}
     for dataset, control in chosen.idxmax(axis=1).items():
@@ -125,7 +125,7 @@ def _effects(table: pd.DataFrame) -> pd.DataFrame:
     is better, ``p`` is Holm's over the data sets."""
     rows = []
     for dataset, runs in table.groupby("dataset", sort=False):
-        scores = sign(dataset) * runs.pivot(
+        scores = score_sign(dataset) * runs.pivot(
             index="seed", columns="readout", values="test"
         )
         if not {*PLAIN, *HEADS} <= set(scores):
@@ -141,7 +141,7 @@ def _effects(table: pd.DataFrame) -> pd.DataFrame:
         }
         for readout in HEADS:
             for which, rival in rivals.items():
-                error = abs((sign(dataset) > 0) - scores[rival].mean())
+                error = abs((score_sign(dataset) > 0) - scores[rival].mean())
                 pair = scores[readout], scores[rival]
                 found = difference(*pair, 1, overlap(dataset))
                 rows.append((readout, which, dataset, rival, error, *found))
@@ -203,7 +203,9 @@ def _scores(table: pd.DataFrame) -> str:
     """Scores, ranks and parameters, a row per readout."""
     texts = wide(table, "test", score)
     # As they are printed, so that what looks equal is.
-    means = wide(table, "test", lambda d, v: sign(d) * float(score(d, v).split()[0]))
+    means = wide(
+        table, "test", lambda d, v: score_sign(d) * float(score(d, v).split()[0])
+    )
     shown = bold_best(texts, means).rename(title).T
     learned = means.drop(columns=list(NAMES), errors="ignore").dropna(axis=1)
     ranks = learned.rank(axis=1, ascending=False).mean()
