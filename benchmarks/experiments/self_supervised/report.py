@@ -105,16 +105,16 @@ def _accuracies(table: pd.DataFrame) -> str:
     wide = cells(table, "series", "how", "accuracy")
     wide = wide[[how for how in (UNTRAINED, *HOW.values()) if how in wide]]
     medians = table.groupby(["how", "series"])[list(MEASURED)].median()
-    medians = medians.map("{:.2f}".format, na_action="ignore")
+    digits = "{:.2f}".format  # of what diverged: nan
     if SIMCLR in wide:
         runs = table[table["how"] == SIMCLR]
         learned = runs["train_loss"] < _chance(runs["batch_size"])
         failed = learned.groupby(runs["series"]).mean() < 0.5
         wide.loc[failed[failed].index, SIMCLR] += " †"
-        wide["SimCLR loss"] = medians.loc[SIMCLR, "train_loss"]
+        wide["SimCLR loss"] = medians.loc[SIMCLR, "train_loss"].map(digits)
     if table["view_share"].notna().any():
         for how in (how for how in HOW.values() if how in wide):
-            wide[f"{how} views"] = medians.loc[how, "view_share"]
+            wide[f"{how} views"] = medians.loc[how, "view_share"].dropna().map(digits)
     if table["embed_seconds"].isna().all():
         parameters = table.groupby("series")["parameters"].first()
         wide["parameters"] = parameters.map("{:,.0f}".format)
@@ -122,7 +122,7 @@ def _accuracies(table: pd.DataFrame) -> str:
         wide = wide.rename(columns={UNTRAINED: "1-NN"})
         for name in ("logistic", "perceptron"):
             wide[name] = table.groupby("series")[name].agg(mean_and_deviation)
-        wide["seconds to embed"] = medians.loc[UNTRAINED, "embed_seconds"]
+        wide["seconds to embed"] = medians.loc[UNTRAINED, "embed_seconds"].map(digits)
     return markdown(wide, "readout")
 
 
