@@ -2,32 +2,25 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from statistics import geometric_mean, median
 
 import pandas as pd
 
-from benchmarks.engine.pages import Claim, origin
+from benchmarks.engine.pages import origin
 from benchmarks.engine.records import Record, frame
-from benchmarks.engine.statistics import (
-    Difference,
-    critical_difference,
-    difference,
-    holm,
-)
+from benchmarks.engine.statistics import Difference, difference, holm
 from benchmarks.engine.tables import bold_best, markdown
 from benchmarks.experiments.graphs.cells import (
     comparable,
     overlap,
     score,
-    sign,
     title,
     unit,
     wide,
 )
 from benchmarks.experiments.graphs.controls import NAMES
-from benchmarks.experiments.graphs.power import power
+from benchmarks.experiments.graphs.data import score_sign
 from benchmarks.experiments.graphs.run import Run
-from benchmarks.experiments.trials import of_part, trials
+from benchmarks.experiments.trials import trials
 from benchmarks.readouts import colour, label
 
 LEVEL = 0.05
@@ -61,20 +54,18 @@ def summary(records: list[Record]) -> str:
 
 
 def part(config: str, records: list[Record], folder: Path) -> str:
-    if records and not of_part(records, "test"):
-        return _trials(records)
-    sized, plain = _sized(records), comparable(records, with_size=False)
-    if len(sized):
-        texts = [_scores(sized), *_anchors(sized), _protocols(sized)]
-        if len(plain):
-            texts += ["The same without the size, for all:", _scores(plain)]
-        if heads := _effects(sized):
-            draw(heads, folder / f"{config}.png")
+    """Scores and settings, with the size where that was run, or the trials."""
+    tested, table = frame(records, Run, "test"), _sized(records)
+    if tested.empty:
+        return _trials(records) or NOTHING
+    if len(table):
+        texts = [_scores(table), *_anchors(table), _settings(table)]
+        if len(effects := _effects(table)):
+            draw(effects, folder / f"{config}.png")
     else:
-        texts = [NOTHING]
-        if len(plain):
-            texts = [_scores(plain), *power(plain), _protocols(plain)]
-    return "\n\n".join([f"{origin(frame(of_part(records, 'test'), Run))}.", *texts])
+        table = comparable(records, with_size=False)
+        texts = [_scores(table), _settings(table)] if len(table) else [NOTHING]
+    return "\n\n".join([f"{origin(tested)}.", *texts])
 
 
 def _trials(records: list[Record]) -> str:
@@ -93,60 +84,54 @@ def _sized(records: list[Record]) -> pd.DataFrame:
 def message(found: Mapping[str, list[Record]]) -> str:
     """What the comparison says, in a sentence, and its differences."""
     table = _sized(found.get("readouts", []))
-    heads = _effects(table)
-    if not heads:
+    effects = _effects(table)
+    if effects.empty:
         return ""
-    ratios = _relative_epochs(table)
-    texts = []
-    for readout, effect in heads.items():
-        text = f"{label(readout)}{_verdict(effect)}"
-        if readout in ratios:
-            time = f"{ratios[readout]} the time of one with mean pooling"
-            text += f" An epoch takes {time}."
-        texts.append(f"**{text}**")
-    texts += _without_training(table)
+    texts, tables = [], []
+    for readout, of_readout in effects.groupby("readout", sort=False):
+        texts.append(f"**{label(readout)}{_verdict(of_readout)}**")
+        tables += [f"{label(readout)}:", _effects_table(of_readout)]
     folds = table.groupby("dataset", sort=False)["seed"].nunique()
     texts += [
+        *_without_training(table),
         f"Folds or seeds: {', '.join(f'{d} {n}' for d, n in folds.items())}.",
         "![Less error than with mean and max pooling](readouts.png)",
         LEGEND,
     ]
-    for readout, effect in heads.items():
-        texts += [f"{label(readout)}:", _effects_table(effect)]
-    return "\n\n".join(texts)
+    return "\n\n".join(texts + tables)
 
 
 def _without_training(table: pd.DataFrame) -> list[str]:
     """Where training a network bought nothing."""
-    scores = wide(table, "test", lambda d, values: sign(d) * values.mean())
     controls = table[table["readout"].isin(NAMES)]
     if controls.empty:
         return []
-    valid = controls.groupby(["dataset", "readout"])["good"].mean().unstack()
-    chosen = valid.idxmax(axis=1)
-    best = pd.Series({dataset: scores.loc[dataset, r] for dataset, r in chosen.items()})
-    scores = scores.loc[best.index]
-    found = []
-    for readout in ("mean", *HEADS):
-        where = best.index[best > scores[readout]]
-        found.append(f"{label(readout)} on {', '.join(where) or 'none'}")
-    less = "; than ".join(found)
+    scores = wide(table, "test", lambda d, values: score_sign(d) * values.mean())
+    chosen = controls.groupby(["dataset", "readout"])["good"].mean().unstack()
+    found = {readout: [] for readout in ("mean", *HEADS)}
+    for dataset, control in chosen.idxmax(axis=1).items():
+        for readout in found:
+            if scores.loc[dataset, control] > scores.loc[dataset, readout]:
+                found[readout].append(dataset)
+    less = "; than ".join(
+        f"{label(readout)} on {', '.join(where) or 'none'}"
+        for readout, where in found.items()
+    )
     return [f"A control that trains no network scores higher than {less}."]
 
 
-def _effects(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """How heads differ from their rivals: a row per data set and rival; positive is
-    better, ``p`` is Holm's over the data sets."""
+def _effects(table: pd.DataFrame) -> pd.DataFrame:
+    """How heads differ from their rivals: a row per head, data set and rival; positive
+    is better, ``p`` is Holm's over the data sets."""
     rows = []
     for dataset, runs in table.groupby("dataset", sort=False):
-        scores = sign(dataset) * runs.pivot(
+        scores = score_sign(dataset) * runs.pivot(
             index="seed", columns="readout", values="test"
         )
         if not {*PLAIN, *HEADS} <= set(scores):
             continue
-        valid = (
-            runs.groupby("readout")["good"].mean().drop(list(NAMES), errors="ignore")
-        )
+        valid = runs.groupby("readout")["good"].mean()
+        valid = valid.drop(list(NAMES), errors="ignore")
         is_head = valid.index.str.startswith("gswe_heads")
         rivals = {
             "mean": "mean",
@@ -156,16 +141,14 @@ def _effects(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
         }
         for readout in HEADS:
             for which, rival in rivals.items():
-                error = abs((sign(dataset) > 0) - scores[rival].mean())
+                error = abs((score_sign(dataset) > 0) - scores[rival].mean())
                 pair = scores[readout], scores[rival]
                 found = difference(*pair, 1, overlap(dataset))
                 rows.append((readout, which, dataset, rival, error, *found))
-    if not rows:
-        return {}
     columns = ["readout", "which", "dataset", "rival", "error", *Difference._fields]
-    found = pd.DataFrame(rows, columns=columns)
-    found["p"] = found.groupby(["readout", "which"])["p"].transform(holm)
-    return dict(list(found.groupby("readout", sort=False)))
+    effects = pd.DataFrame(rows, columns=columns)
+    effects["p"] = effects.groupby(["readout", "which"])["p"].transform(holm)
+    return effects
 
 
 def _verdict(found: pd.DataFrame) -> str:
@@ -197,12 +180,11 @@ def _effects_table(found: pd.DataFrame) -> str:
     return markdown(pd.Series(cells).unstack(sort=False), "data set")
 
 
-def draw(heads: Mapping[str, pd.DataFrame], path: Path) -> None:
+def draw(effects: pd.DataFrame, path: Path) -> None:
     """Less error than mean and max have, in per cent, so that all units are one."""
     from benchmarks.engine.figures import intervals
 
-    found = pd.concat(heads.values())
-    found = found[found["which"].isin(PLAIN)]
+    found = effects[effects["which"].isin(PLAIN)]
     table = pd.DataFrame(
         {
             "panel": "against " + found["which"] + " pooling",
@@ -217,37 +199,24 @@ def draw(heads: Mapping[str, pd.DataFrame], path: Path) -> None:
     intervals(table, colours, path, "less error, % (right is better)")
 
 
-def _relative_epochs(table: pd.DataFrame) -> pd.Series:
-    ratios = wide(table, "epoch_ratio", lambda _, values: values.median())
-    ratios = ratios.dropna(axis=1, how="all")
-    return ratios.agg(lambda column: f"{geometric_mean(column.dropna()):.2f}x")
-
-
 def _scores(table: pd.DataFrame) -> str:
-    """Scores, ranks, parameters and the time of an epoch, a row per readout."""
+    """Scores, ranks and parameters, a row per readout."""
     texts = wide(table, "test", score)
     # As they are printed, so that what looks equal is.
-    means = wide(table, "test", lambda d, v: sign(d) * float(score(d, v).split()[0]))
+    means = wide(
+        table, "test", lambda d, v: score_sign(d) * float(score(d, v).split()[0])
+    )
     shown = bold_best(texts, means).rename(title).T
     learned = means.drop(columns=list(NAMES), errors="ignore").dropna(axis=1)
     ranks = learned.rank(axis=1, ascending=False).mean()
-    order, caption = shown.index, ""
-    if len(ranks) > 1:
-        shown["average rank"] = ranks.map("{:.2f}".format)
-        order = ranks.reindex(order).sort_values(kind="stable").index
-        least = critical_difference(len(ranks), len(means))
-        caption = (
-            f"average rank of the readouts that learn, on all data sets (less than "
-            f"{least:.2f} apart they do not differ at the 5 % level, Nemenyi's test); "
-        )
     parameters = wide(table, "parameters", lambda _, v: v.iloc[0]).median()
+    shown["average rank"] = ranks.map("{:.2f}".format)
     shown["parameters"] = parameters.map("{:,.0f}".format)
-    if "mean" in shown.index:
-        shown["epoch"] = _relative_epochs(table)
+    order = ranks.reindex(shown.index).sort_values(kind="stable").index
     return (
         f"Test scores, mean ± standard deviation over folds or seeds, the best of a "
-        f"data set in bold; {caption}parameters (median); processor seconds of a "
-        f"training epoch relative to mean pooling (geometric mean):\n\n"
+        f"data set in bold; average rank of the readouts that were run on all data "
+        f"sets and learn; parameters (median):\n\n"
         f"{markdown(shown.loc[order].rename(index=label), 'readout')}"
     )
 
@@ -261,24 +230,17 @@ def _anchors(table: pd.DataFrame) -> list[str]:
     return [text, markdown(ours.rename(index=title), "data set")]
 
 
-def _protocols(table: pd.DataFrame) -> str:
+def _settings(table: pd.DataFrame) -> str:
+    """Those of all readouts of a data set, and those that each has of its own."""
     keys = ["epochs", "batch_size", "hidden", "layers", "elements"]
     groups = table[~table["readout"].isin(NAMES)].groupby("dataset", sort=False)
     shown = groups[keys].agg(
         lambda values: " or ".join(f"{v:g}" for v in sorted(values.dropna().unique()))
     )
     shown.insert(0, "folds or seeds", groups["seed"].nunique().astype(str))
-    seconds = wide(table, "epoch_seconds", lambda _, s: f"{median(s):.2g}")
-    if "mean" in seconds:
-        shown["seconds of an epoch with mean"] = seconds["mean"]
     shown.columns = [column.replace("_", " ") for column in shown.columns]
     text = f"What was run:\n\n{markdown(shown, 'data set')}"
     cells = wide(table, "cell", lambda _, values: values.iloc[0]).rename(columns=label)
     if cells.stack().any():
         text += f"\n\nWhat validation chose:\n\n{markdown(cells.T, 'readout')}"
     return text
-
-
-def claims(records: Mapping[str, list[Record]]) -> list[Claim]:
-    """The page opens with its message instead."""
-    return []
