@@ -1,7 +1,7 @@
 """The networks that learn from labels (paper, appendix A.2)."""
 
 from torch import Tensor
-from torch.nn import Identity, LayerNorm, Linear, Module, ReLU, Sequential
+from torch.nn import Dropout, Identity, LayerNorm, Linear, Module, ReLU, Sequential
 from torch_geometric.nn.aggr import Aggregation
 
 from gswe_pyg.models import readout_channels
@@ -29,12 +29,14 @@ class SetClassifier(Module):
         hidden: int | None,
         num_classes: int,
         scale: str = "none",
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
         self.backbone, self.readout = backbone, readout
         width = readout_channels(readout, in_channels)
         self.factor = width**-0.5 if scale == "width" else 1.0
         self.norm = LayerNorm(width) if scale == "layer_norm" else Identity()
+        self.dropout = Dropout(dropout)
         # Drawn even if it is not used: the runs on file were made like that.
         self.head = Linear(width, num_classes)
         if hidden is not None:
@@ -53,7 +55,7 @@ class SetClassifier(Module):
             x = self.backbone(x, index, ptr, num_sets)
         options = {} if weight is None else {"weight": weight}
         out = self.readout(x, index, ptr=ptr, dim_size=num_sets, **options)
-        return self.head(self.norm(self.factor * out))
+        return self.head(self.dropout(self.norm(self.factor * out)))
 
 
 class WeightedMean(Aggregation):

@@ -30,7 +30,7 @@ SIZE = ["references", "points"]
 #: At which the authors of RepSet and ApproxRepSet train them.
 AUTHORS_SIZE = [10, 20]
 #: Settings that make a series of their own, where they are not the default.
-VARIANTS = ("start", "slicer", "scale")
+VARIANTS = ("start", "slicer", "scale", "dropout", "weight_decay")
 Records = Mapping[str, list[Record]]
 
 

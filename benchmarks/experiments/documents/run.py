@@ -69,6 +69,8 @@ class Run(ReadoutSettings):
     batch_size: int = setting(64, least=1)
     learning_rate: float = 1e-3
     evaluate: str = setting("test", PARTS)
+    dropout: float = setting(0.0, added=True)  # of the embedding
+    weight_decay: float = setting(0.0, added=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -97,7 +99,9 @@ def execute(run: Run, context: Context) -> Outcome:
 
     torch.manual_seed(run.seed)
     model = build(run, dataset.num_features, dataset.num_classes).to(context.device)
-    optimizer = torch.optim.Adam(model.parameters(), run.learning_rate, fused=True)
+    optimizer = torch.optim.AdamW(
+        model.parameters(), run.learning_rate, weight_decay=run.weight_decay, fused=True
+    )
 
     # Batches depend on the seed and the fold alone: all readouts see the same.
     sampler = BucketBatchSampler(train, run.batch_size, POOL_SIZE, run.seed)
@@ -145,7 +149,8 @@ def build(run: Run, in_channels: int, num_classes: int) -> SetClassifier:
     readout = WeightedMean() if is_counted else entry.build(shape)
     if entry.uses("slicer"):
         entry.move_to_start(readout, run.start)
-    return SetClassifier(backbone, readout, channels, hidden, num_classes, run.scale)
+    options = {"scale": run.scale, "dropout": run.dropout}
+    return SetClassifier(backbone, readout, channels, hidden, num_classes, **options)
 
 
 def classify(run: Run, model: torch.nn.Module, batch: Batch) -> Tensor:

@@ -83,6 +83,8 @@ def test_a_setting_makes_a_difference():
         "gswe_linear": [
             {"weighted": True},
             {"start": 1.0},
+            {"dropout": 0.5},
+            {"weight_decay": 0.1},
             {"slicer": "linear"},
             {"scale": "layer_norm"},
             {"scale": "width"},
@@ -233,14 +235,14 @@ def test_report_of_the_grids(tmp_path):
 
 def test_other_settings_are_other_rows(tmp_path):
     found = [
-        made("mean", accuracy, fold=fold, scale=scale)
+        made("mean", accuracy, fold=fold, dropout=dropout)
         for fold in range(3)
-        for scale, accuracy in (("none", 0.9), ("width", 0.1))
+        for dropout, accuracy in ((0.0, 0.9), (0.5, 0.1))
     ]
     found += [made("logistic", 0.5, fold=fold) for fold in range(5)]
     table = rows(report.part("twitter", found, tmp_path))
     assert ["mean", "90.0 ± 0.0"] in [row[:2] for row in table]
-    assert ["mean, scale width", "10.0 ± 0.0"] in [row[:2] for row in table]
+    assert ["mean, dropout 0.5", "10.0 ± 0.0"] in [row[:2] for row in table]
     # Folds are those of what is trained.
     assert "50 epochs, 3 folds" in report.message({"twitter": found})
 
