@@ -1,4 +1,4 @@
-"""Paired differences with intervals, corrections, and choices by validation."""
+"""Paired differences with intervals, corrections, ranks, and choices by validation."""
 
 import math
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.stats import binomtest, t
+from scipy.stats import binomtest, studentized_range, t
 
 
 class Difference(NamedTuple):
@@ -46,6 +46,11 @@ class Difference(NamedTuple):
             return "holds"
         return "fails" if self.mean + self.half < -margin else "open"
 
+    def detectable(self) -> float:
+        """What would be found, at the 5 % level, four times out of five."""
+        level, power = t.ppf([0.975, 0.8], self.pairs - 1)
+        return float(self.half * (1 + power / level))
+
 
 def difference(
     ours: pd.Series, theirs: pd.Series, scale: float = 100.0, overlap: float = 0.0
@@ -76,6 +81,13 @@ def holm(values: pd.Series) -> pd.Series:
     in_order = values.sort_values(kind="stable")
     corrected = (in_order * np.arange(len(values), 0, -1)).cummax().clip(upper=1.0)
     return corrected.reindex(values.index)
+
+
+def critical_difference(num_names: int, num_datasets: int) -> float:
+    """Of average ranks at the 5 % level, by Nemenyi's test (Demšar, "Statistical
+    comparisons of classifiers over multiple data sets", 2006, section 3.2.2)."""
+    quantile = studentized_range.ppf(0.95, num_names, math.inf) / math.sqrt(2)
+    return float(quantile * math.sqrt(num_names * (num_names + 1) / (6 * num_datasets)))
 
 
 def best_cells(

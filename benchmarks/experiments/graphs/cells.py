@@ -18,7 +18,7 @@ AXES = ["dataset", "readout", "seed"]
 #: on validation parts, for each data set and readout.
 TASK = ["evaluate", "with_size", "elements", "attributes", "splits", "log_degrees"]
 CHOSEN = [name for name in Run.__dataclass_fields__ if name not in (*AXES, *TASK)]
-MEASURED = ("test", "valid", "good", "train_loss")
+MEASURED = ("test", "valid", "good", "train_loss", "epoch_seconds", "epoch_ratio")
 
 
 def comparable(records: list[Record], with_size: bool) -> pd.DataFrame:
@@ -29,6 +29,7 @@ def comparable(records: list[Record], with_size: bool) -> pd.DataFrame:
     table = table[table["with_size"] == with_size]
     if table.empty:
         return table
+    table = table.assign(epoch_ratio=_epoch_ratios(table))
     table = by_readout(table).sort_values(
         "dataset", key=lambda names: names.map(list(METRICS).index), kind="stable"
     )
@@ -60,6 +61,18 @@ def _by_fold(table: pd.DataFrame) -> pd.DataFrame:
     how = {name: "mean" if name in MEASURED else "first" for name in table}
     groups = table.assign(seed=seed).groupby(AXES, sort=False, as_index=False)
     return groups.agg({name: how[name] for name in how if name not in AXES})
+
+
+def _epoch_ratios(table: pd.DataFrame) -> pd.Series:
+    """The time of an epoch in multiples of that with mean pooling, where both were run
+    at the same commit: on other days, the machine may have been another one."""
+    keys = ["dataset", "commit", "elements", "batch_size", "hidden", "layers"]
+    keys += ["dropout"]
+    table = table.reindex(columns=[*keys, "readout", "epoch_seconds"])
+    means = table[table["readout"] == "mean"].groupby(keys, dropna=False)
+    mean = means["epoch_seconds"].median()
+    beside = mean.reindex(pd.MultiIndex.from_frame(table[keys]))
+    return table["epoch_seconds"] / beside.to_numpy()
 
 
 def overlap(dataset: str) -> float:

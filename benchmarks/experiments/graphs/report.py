@@ -2,12 +2,18 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from statistics import geometric_mean, median
 
 import pandas as pd
 
 from benchmarks.engine.pages import origin
 from benchmarks.engine.records import Record, frame
-from benchmarks.engine.statistics import Difference, difference, holm
+from benchmarks.engine.statistics import (
+    Difference,
+    critical_difference,
+    difference,
+    holm,
+)
 from benchmarks.engine.tables import bold_best, markdown
 from benchmarks.experiments.graphs.cells import (
     comparable,
@@ -19,6 +25,7 @@ from benchmarks.experiments.graphs.cells import (
 )
 from benchmarks.experiments.graphs.controls import NAMES
 from benchmarks.experiments.graphs.data import score_sign
+from benchmarks.experiments.graphs.power import power
 from benchmarks.experiments.graphs.run import Run
 from benchmarks.experiments.trials import trials
 from benchmarks.readouts import colour, label
@@ -54,17 +61,21 @@ def summary(records: list[Record]) -> str:
 
 
 def part(config: str, records: list[Record], folder: Path) -> str:
-    """Scores and settings, with the size where that was run, or the trials."""
-    tested, table = frame(records, Run, "test"), _sized(records)
+    """Scores and settings, first those with the size for all; or the trials."""
+    tested, sized = frame(records, Run, "test"), _sized(records)
     if tested.empty:
         return _trials(records) or NOTHING
-    if len(table):
-        texts = [_scores(table), *_anchors(table), _settings(table)]
-        if len(effects := _effects(table)):
+    plain = comparable(records, with_size=False)
+    if len(sized):
+        texts = [_scores(sized), *_anchors(sized), _settings(sized)]
+        if len(plain):
+            texts += ["The same without the size, for all:", _scores(plain)]
+        if len(effects := _effects(sized)):
             draw(effects, folder / f"{config}.png")
+    elif len(plain):
+        texts = [_scores(plain), *power(plain), _settings(plain)]
     else:
-        table = comparable(records, with_size=False)
-        texts = [_scores(table), _settings(table)] if len(table) else [NOTHING]
+        texts = [NOTHING]
     return "\n\n".join([f"{origin(tested)}.", *texts])
 
 
@@ -87,9 +98,13 @@ def message(found: Mapping[str, list[Record]]) -> str:
     effects = _effects(table)
     if effects.empty:
         return ""
-    texts, tables = [], []
+    texts, tables, ratios = [], [], _relative_epochs(table)
     for readout, of_readout in effects.groupby("readout", sort=False):
-        texts.append(f"**{label(readout)}{_verdict(of_readout)}**")
+        text = f"{label(readout)}{_verdict(of_readout)}"
+        if readout in ratios:
+            time = f"{ratios[readout]} the time of one with mean pooling"
+            text += f" An epoch takes {time}."
+        texts.append(f"**{text}**")
         tables += [f"{label(readout)}:", _effects_table(of_readout)]
     folds = table.groupby("dataset", sort=False)["seed"].nunique()
     texts += [
@@ -199,8 +214,14 @@ def draw(effects: pd.DataFrame, path: Path) -> None:
     intervals(table, colours, path, "less error, % (right is better)")
 
 
+def _relative_epochs(table: pd.DataFrame) -> pd.Series:
+    ratios = wide(table, "epoch_ratio", lambda _, values: values.median())
+    ratios = ratios.dropna(axis=1, how="all")
+    return ratios.agg(lambda column: f"{geometric_mean(column.dropna()):.2f}x")
+
+
 def _scores(table: pd.DataFrame) -> str:
-    """Scores, ranks and parameters, a row per readout."""
+    """Scores, ranks, parameters and the time of an epoch, a row per readout."""
     texts = wide(table, "test", score)
     # As they are printed, so that what looks equal is.
     means = wide(
@@ -209,14 +230,23 @@ def _scores(table: pd.DataFrame) -> str:
     shown = bold_best(texts, means).rename(title).T
     learned = means.drop(columns=list(NAMES), errors="ignore").dropna(axis=1)
     ranks = learned.rank(axis=1, ascending=False).mean()
+    order, caption = shown.index, ""
+    if len(ranks) > 1:
+        shown["average rank"] = ranks.map("{:.2f}".format)
+        order = ranks.reindex(order).sort_values(kind="stable").index
+        least = critical_difference(len(ranks), len(means))
+        caption = (
+            f"average rank of the readouts that learn, on all data sets (less than "
+            f"{least:.2f} apart they do not differ at the 5 % level, Nemenyi's test); "
+        )
     parameters = wide(table, "parameters", lambda _, v: v.iloc[0]).median()
-    shown["average rank"] = ranks.map("{:.2f}".format)
     shown["parameters"] = parameters.map("{:,.0f}".format)
-    order = ranks.reindex(shown.index).sort_values(kind="stable").index
+    if "mean" in shown.index:
+        shown["epoch"] = _relative_epochs(table)
     return (
         f"Test scores, mean ± standard deviation over folds or seeds, the best of a "
-        f"data set in bold; average rank of the readouts that were run on all data "
-        f"sets and learn; parameters (median):\n\n"
+        f"data set in bold; {caption}parameters (median); processor seconds of a "
+        f"training epoch relative to mean pooling (geometric mean):\n\n"
         f"{markdown(shown.loc[order].rename(index=label), 'readout')}"
     )
 
@@ -238,6 +268,9 @@ def _settings(table: pd.DataFrame) -> str:
         lambda values: " or ".join(f"{v:g}" for v in sorted(values.dropna().unique()))
     )
     shown.insert(0, "folds or seeds", groups["seed"].nunique().astype(str))
+    seconds = wide(table, "epoch_seconds", lambda _, s: f"{median(s):.2g}")
+    if "mean" in seconds:
+        shown["seconds of an epoch with mean"] = seconds["mean"]
     shown.columns = [column.replace("_", " ") for column in shown.columns]
     text = f"What was run:\n\n{markdown(shown, 'data set')}"
     cells = wide(table, "cell", lambda _, values: values.iloc[0]).rename(columns=label)

@@ -1,8 +1,14 @@
+import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 
-from benchmarks.engine.statistics import best_cells, difference, holm
+from benchmarks.engine.statistics import (
+    best_cells,
+    critical_difference,
+    difference,
+    holm,
+)
 
 
 def against_zero(values, overlap=0.0):
@@ -68,3 +74,21 @@ def test_holm():
     found = holm(pd.Series([0.01, 0.04, 0.03])).tolist()
     assert found == pytest.approx([0.03, 0.06, 0.06])
     assert holm(pd.Series([0.9, 0.8])).tolist() == [1.0, 1.0]
+
+
+def test_detectable_differences_are_found_four_times_out_of_five():
+    sample = pd.Series([0.3, -0.1, 0.4, 0.2, 0.6])
+    shift = against_zero(sample).detectable() / sample.std() * np.sqrt(len(sample))
+    critical = stats.t.ppf(0.975, len(sample) - 1)
+    power = stats.nct.sf(critical, len(sample) - 1, shift)
+    assert power == pytest.approx(0.8, abs=0.03)
+
+
+@pytest.mark.parametrize(
+    ("num_names", "num_datasets", "expected"),
+    # Values of Demšar's table 5.
+    [(4, 14, 2.569 * (20 / 84) ** 0.5), (2, 10, 1.960 * (6 / 60) ** 0.5)],
+)
+def test_critical_difference(num_names, num_datasets, expected):
+    found = critical_difference(num_names, num_datasets)
+    assert found == pytest.approx(expected, abs=1e-3)

@@ -6,10 +6,10 @@ from tests.benchmarks.made import record
 from tests.benchmarks.markdown import rows
 
 
-def made(dataset, readout, seed, test, valid=0.5, **settings):
+def made(dataset, readout, seed, test, valid=0.5, seconds=1.0, **settings):
     run = Run(seed=seed, dataset=dataset, readout=readout, **settings)
     tested = {"test": test} if run.evaluate == "test" else {}
-    return record(run, valid=valid, **tested)
+    return record(run, valid=valid, epoch_seconds=seconds, **tested)
 
 
 #: Test and validation: four heads far ahead on ENZYMES, not so on molesol, where a
@@ -46,7 +46,7 @@ def test_message_and_differences(tmp_path):
         "**GSWE, 4 heads, over 2 data sets, is significantly ahead of mean on 1 "
         "(ENZYMES) and behind on 0; ahead of best of mean, sum, max on 1 (ENZYMES) and "
         "behind on 1 (ogbg-molesol); ahead of best rival on 1 (ENZYMES) and behind on "
-        "1 (ogbg-molesol).**"
+        "1 (ogbg-molesol). An epoch takes 1.00x the time of one with mean pooling.**"
     )
     assert "Folds or seeds: ENZYMES 4, ogbg-molesol 4." in text
     assert (
@@ -115,11 +115,11 @@ def test_scores(tmp_path):
     found = [
         made("MUTAG", "mean", 0, 0.7),
         made("MUTAG", "mean", 1, 0.8),
-        made("MUTAG", "gswe_linear", 0, 0.8),
-        made("MUTAG", "gswe_linear", 1, 0.9),
+        made("MUTAG", "gswe_linear", 0, 0.8, seconds=2.0),
+        made("MUTAG", "gswe_linear", 1, 0.9, seconds=2.0),
         made("MUTAG", "gswe_linear", 2, 0.1),  # mean has no such fold yet
-        made("ogbg-molesol", "mean", 0, 1.25),
-        made("ogbg-molesol", "gswe_linear", 0, 1.5),
+        made("ogbg-molesol", "mean", 0, 1.25, seconds=3.0),
+        made("ogbg-molesol", "gswe_linear", 0, 1.5, seconds=1.5),
         made("ogbg-molesol", "max", 0, 9.0),  # MUTAG lacks it
         made("NCI1", "sum", 0, 0.5),  # where there is no mean to compare times with
         made("NCI1", "sort", 0, 0.6),
@@ -129,14 +129,14 @@ def test_scores(tmp_path):
     ]
     text = part("graphs", found, tmp_path)
     table = rows(text)
-    assert ["GSWE, linear", "**85.00 ± 7.07**", "", "1.500", "", "1,234"] in table
-    assert ["mean", "75.00 ± 7.07", "", "**1.250**", "", "1,234"] in table
-    assert ["max", "", "", "9.000", "", "1,234"] in table
-    assert ["sort", "", "**60.00**", "", "", "1,234"] in table
+    assert ["GSWE, linear", "**85.00 ± 7.07**", "", "1.500", "1,234", "1.00x"] in table
+    assert ["mean", "75.00 ± 7.07", "", "**1.250**", "1,234", "1.00x"] in table
+    assert ["max", "", "", "9.000", "1,234", "0.33x"] in table
+    assert ["sort", "", "**60.00**", "", "1,234", ""] in table
     assert not any(row[0] == "DD" for row in table)
     assert "99.0" not in text
     others = [record for record in found if record["config"]["dataset"] != "NCI1"]
-    ranked = ["mean", "75.00 ± 7.07", "**1.250**", "1.50", "1,234"]
+    ranked = ["mean", "75.00 ± 7.07", "**1.250**", "1.50", "1,234", "1.00x"]
     assert ranked in rows(part("graphs", others, tmp_path))
     for some in (found[10:11], []):
         text = part("graphs", some, tmp_path)
@@ -155,6 +155,22 @@ def test_trials(tmp_path):
     assert ["8", "100", "50.00 ± 0.00", "0.500 ± 0.000"] in table
     assert ["16", "100", "70.00 ± 0.00", "0.700 ± 0.000"] in table
     assert not list(tmp_path.iterdir())
+
+
+def test_epochs_are_compared_on_the_same_day(tmp_path):
+    found = [
+        made("MUTAG", readout, seed, 0.5, learning_rate=rate, seconds=seconds)
+        | {"commit": day}
+        for readout, rate, day, seconds in (
+            ("mean", 0.01, "monday", 1.0),
+            ("mean", 0.02, "tuesday", 4.0),
+            ("max", 0.02, "tuesday", 8.0),
+        )
+        for seed in range(2)
+    ]
+    table = [row[:: len(row) - 1] for row in rows(part("graphs", found, tmp_path))]
+    assert ["mean", "1.00x"] in table
+    assert ["max", "2.00x"] in table
 
 
 def test_controls_do_not_decide_which_seeds_count(tmp_path):
