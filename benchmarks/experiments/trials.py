@@ -7,10 +7,10 @@ import pandas as pd
 from benchmarks.engine.config import RunSettings
 from benchmarks.engine.pages import origin
 from benchmarks.engine.records import Record, frame
+from benchmarks.engine.statistics import most_frequent
 from benchmarks.engine.tables import markdown, mean_and_deviation
 
 NOT_TRIED = ("fold", "seed", "dataset", "evaluate")
-OFF = ("all", "False")  # what is not worth naming
 
 
 def accuracy(runs: pd.DataFrame) -> str:
@@ -24,28 +24,43 @@ def trials(
     what: str = "Accuracy in %",
 ) -> str:
     """Scores on held-out training data: a column per data set or, if there is but one,
-    per readout, and a row for each combination of the settings that were varied."""
+    per readout, and a row for each way in which a trial differs from most others."""
     table = frame(records, run_type, "validation")
     if table.empty:
         return ""
     column = "dataset" if table["dataset"].nunique() > 1 else "readout"
     names = [f for f in run_type.__dataclass_fields__ if f not in (*NOT_TRIED, column)]
-    settings = table[names].map(_text)
+    settings, is_trained = table[names].map(_text), table["epochs"] > 0
+    trained = settings[is_trained] if is_trained.any() else settings
+    # If there is a column for each readout, then each has its own usual settings.
+    group = table["readout"] if column == "readout" else pd.Series("", table.index)
+    usual = trained.groupby(group).agg(most_frequent)
     # What only differs between data sets was not tried.
-    counts = settings.groupby(table[column]).nunique().max()
-    varied = [name for name in names if counts[name] > 1 or name == "epochs"]
-    groups = table.groupby([*(settings[name] for name in varied), column], sort=False)
-    found = pd.Series({key: score(runs) for key, runs in groups})
-    fixed = ", ".join(
-        f"{name}={settings[name].iloc[0]}"
-        for name in names
-        if settings[name].nunique() == 1 and settings[name].iloc[0] not in OFF
+    tried = trained.groupby(table[column]).nunique().max() > 1
+
+    def describe(place: int) -> str:
+        shown, words = names, []
+        if not is_trained[place]:
+            shown, words = ["points"], ["untrained, or no network"]
+        own = settings.loc[place]
+        most = usual.loc[group[place]] if group[place] in usual.index else own
+        words += [f"{n}={own[n]}" for n in shown if tried[n] and own[n] != most[n]]
+        return ", ".join(words) or "as most"
+
+    table["trial"] = table.index.map(describe)
+    found = {key: score(runs) for key, runs in table.groupby(["trial", column])}
+    wide = pd.Series(found).unstack()
+    wide = wide.loc[table["trial"].unique(), table[column].unique()]
+    is_common = (trained.nunique() == 1) | (tried & (usual.nunique() == 1))
+    common = ", ".join(
+        f"{name}={value}"
+        for name, value in usual.iloc[0][is_common].items()
+        if value not in ("all", "False")
     )
-    wide = markdown(found.unstack(sort=False), [n.replace("_", " ") for n in varied])
     return (
         f"{origin(table, 'trials')}. {what} on held-out training data, mean ± standard "
-        f"deviation over folds and seeds ({fixed}). No test part was looked at.\n\n"
-        f"{wide}"
+        f"deviation over folds and seeds, by what differs from most trials ({common}). "
+        f"No test part was looked at.\n\n{markdown(wide, 'trial')}"
     )
 
 

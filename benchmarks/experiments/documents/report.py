@@ -183,7 +183,8 @@ def part(name: str, records: list[Record], folder: Path) -> str:
         parts += [
             f"Accuracy in % after {_epochs(table)} epochs, mean ± standard deviation "
             f"over {spread(folds)} folds, by references x elements (PMA: heads x "
-            f"seeds). {origin(table)}.",
+            f"seeds); parameters and processor seconds per epoch at the size "
+            f"chosen most often. {origin(table)}.",
             _sizes(table),
         ]
     return "\n\n".join(filter(None, [*parts, trials(records, Run)]))
@@ -197,7 +198,15 @@ def _sizes(table: pd.DataFrame) -> str:
     by_fold = table.groupby(keys, sort=False)["accuracy"].mean().reset_index()
     order = by_fold.sort_values(SIZE, kind="stable")["size"].unique()
     order = sorted(order, key=lambda size: size != "any")
-    return markdown(cells(by_fold, "series", "size", "accuracy")[order], "readout")
+    shown = cells(by_fold, "series", "size", "accuracy")[order]
+    for series in shown.index:
+        size = list(chosen(table, series)[1])
+        runs = table[(table["series"] == series) & (table[SIZE] == size).all(axis=1)]
+        shown.loc[series, "parameters"] = f"{runs['parameters'].iloc[0]:,.0f}"
+        if "epoch_seconds" in runs and runs["epoch_seconds"].notna().any():
+            seconds = runs["epoch_seconds"].median()
+            shown.loc[series, "seconds"] = f"{seconds:.2f}"
+    return markdown(shown, "readout")
 
 
 def draw(table: pd.DataFrame, path: Path) -> None:

@@ -179,7 +179,8 @@ def made(readout, accuracy, points=64, references=1, fold=0, **settings):
     run = Run(
         readout=readout, points=points, references=references, fold=fold, **settings
     )
-    return record(run, accuracy=accuracy)
+    seconds = {} if readout == "logistic" else {"epoch_seconds": 1.25}
+    return record(run, accuracy=accuracy, **seconds)
 
 
 def test_report_of_the_grids(tmp_path):
@@ -202,10 +203,12 @@ def test_report_of_the_grids(tmp_path):
         ]
     text = report.part("twitter", found, tmp_path)
     table = rows(text)
-    assert ["readout", "any", "1x8", "1x64", "2x64", "10x20"] in table
-    assert ["PMA", "", "", "62.0 ± 2.0", "82.0 ± 2.0", ""] in table
+    head = ["readout", "any", "1x8", "1x64", "2x64", "10x20", "parameters", "seconds"]
+    assert head in table
+    pma = ["PMA", "", "", "62.0 ± 2.0", "82.0 ± 2.0", "", "1,234", "1.25"]
+    assert pma in table
     name = "mean word vector, logistic regression"
-    assert [name, "92.0 ± 2.0", "", "", "", ""] in table
+    assert [name, "92.0 ± 2.0", "", "", "", "", "1,234", ""] in table
     assert any(row[0] == "RepSet, as its authors train it" for row in table)
     # Another number of epochs is another table.
     assert text.index("after 50 epochs") < text.index("after 3 epochs")
@@ -257,10 +260,10 @@ def test_report_of_the_trials(tmp_path):
         ]
     ]
     text = report.part("documents_start", found, tmp_path)
-    assert rows(text)[0] == ["start", "epochs", "twitter", "bbcsport"]
-    assert rows(text)[2:] == [["0", "50", "50.0", "70.0"], ["1", "50", "60.0", ""]]
+    assert rows(text)[0] == ["trial", "twitter", "bbcsport"]
+    assert rows(text)[2:] == [["as most", "50.0", "70.0"], ["start=1", "60.0", ""]]
     # Of one data set, readouts are the columns.
     text = report.part("documents_start", found[:2], tmp_path)
-    assert rows(text)[0] == ["start", "epochs", "gswe_linear"]
+    assert rows(text)[0] == ["trial", "gswe_linear"]
     assert "No test part was looked at" in text
     assert not list(tmp_path.iterdir())
