@@ -19,12 +19,12 @@ from gswe_pyg.ops.plan import Reads
 
 
 def combine(points: Tensor, head_weight: Tensor) -> Tensor:
-    """From points ``[B, L, R]`` to heads ``[B, H, L]``."""
+    """From points ``[B, L, R]`` to heads ``[B, H * L]``."""
     if len(head_weight) == 1:  # without the many small products that are made of it
-        return (points * head_weight).sum(-1).unsqueeze(1)
+        return (points * head_weight).sum(-1)
     dtype = torch.promote_types(points.dtype, head_weight.dtype)
     points, head_weight = points.to(dtype), head_weight.to(dtype)
-    return torch.einsum("blr,hlr->bhl", points, head_weight)
+    return torch.einsum("blr,hlr->bhl", points, head_weight).flatten(start_dim=1)
 
 
 def _heads_kernel(
@@ -71,7 +71,7 @@ def _fake_heads(
 ):
     num_sets, (num_heads, num_slices, num_reads) = ptr.shape[0] - 1, head_weight.shape
     dtype = torch.promote_types(src.dtype, head_weight.dtype)
-    out = src.new_empty(num_sets, num_heads, num_slices, dtype=dtype)
+    out = src.new_empty(num_sets, num_heads * num_slices, dtype=dtype)
     order = src.new_empty(src.shape if with_order else (0,), dtype=torch.int32)
     shape = (num_sets, num_reads, num_slices) if with_points else (0,)
     return out, order, src.new_empty(shape, dtype=torch.float32)
@@ -108,7 +108,8 @@ def _heads_backward(ctx, grad, _, grad_points):
             grad_src = grad_src.to(ctx.dtype)
     else:  # by operators that can be differentiated once more, as the points can
         if grad is not None:
-            grad, weight = grad.to(points.dtype), head_weight.to(points.dtype)
+            weight = head_weight.to(points.dtype)
+            grad = grad.to(points.dtype).unflatten(1, weight.shape[:2])
             if of_weight:
                 grad_weight = torch.einsum("bhl,brl->hlr", grad, points)
                 grad_weight = grad_weight.to(head_weight.dtype)

@@ -249,7 +249,8 @@ def _remember_quantile(ctx, inputs, output):
 
 def save_tensors(ctx, *tensors):
     ctx.save_for_backward(*tensors)
-    if hasattr(ctx, "save_for_forward"):  # not in a custom operator
+    # Forward mode is a transform, which a custom operator does not know.
+    if is_transformed() and hasattr(ctx, "save_for_forward"):
         ctx.save_for_forward(*tensors)
 
 
@@ -452,12 +453,15 @@ def make_operator(
         # and 'is_grads_batched' tensors that have no values either.
         if torch.compiler.is_compiling():
             return operator(*args)
+        requires_grad = False
         for arg in args:
-            if isinstance(arg, Tensor) and not is_plain(arg):
-                return operator(*args)
+            if isinstance(arg, Tensor):
+                if not is_plain(arg):
+                    return operator(*args)
+                requires_grad = requires_grad or arg.requires_grad
         if is_transformed():
             return Transformed.apply(*args)
-        if not is_transparent and _is_differentiated(args):
+        if requires_grad and torch.is_grad_enabled() and not is_transparent:
             return Direct.apply(*args)
         return kernel(*args)
 

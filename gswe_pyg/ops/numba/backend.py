@@ -56,12 +56,12 @@ def heads(
     with_order: bool,
     with_points: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Combinations ``[B, H, L]`` of the points by weights ``[H, L, R]``; the order; and
-    the points ``[B, R, L]``, which the gradient of the weights needs."""
+    """Combinations ``[B, H * L]`` of the points by weights ``[H, L, R]``; the order;
+    and the points ``[B, R, L]``, which the gradient of the weights needs."""
     plan, job = new_job(ptr, reads, *src.shape)
     weight = _rows_of_heads(head_weight)
     num_heads, num_slices, _ = head_weight.shape
-    out = new_floats(plan.num_sets, num_heads, num_slices)
+    out = new_floats(plan.num_sets, num_heads * num_slices)
     points = new_floats(0)
     if with_points:
         points = new_floats(plan.num_sets, reads.num_reads, num_slices)
@@ -112,11 +112,9 @@ def heads_adjoint(
     num_elements = order.shape[0] if order.dim() == 2 else None  # nothing is written
     plan, job = new_job(ptr, reads, num_elements, num_slices)
     grad_src = new_floats(*order.shape)
-    sums = torch.zeros(
-        (job.num_chunks, num_heads, num_reads, num_slices) if points.dim() == 3 else 0,
-        dtype=torch.float64,
-        device=_CPU,
-    )
+    with_weight = points.dim() == 3
+    chunks = () if job.num_chunks == 1 else (job.num_chunks,)
+    sums = np.zeros((*chunks, num_heads, num_reads, num_slices) if with_weight else 0)
     if plan.num_elements > 0 and num_slices > 0:
         values, weight = as_floats(grad), _rows_of_heads(head_weight)
         order, points = order.contiguous(), points.contiguous()
@@ -124,13 +122,14 @@ def heads_adjoint(
         job.out = address_of(values)
         if grad_src.dim() == 2:
             job.order, job.grad_src = address_of(order), address_of(grad_src)
-        if points.dim() == 3:
-            job.points, job.grad_head_weight = address_of(points), address_of(sums)
+        if with_weight:
+            job.points, job.grad_head_weight = address_of(points), sums.ctypes.data
         num_elements = plan.num_elements * num_slices
         run(interpolate.heads_adjoint, job, _num_placed(plan), num_elements)
-    if points.dim() == 3:
-        sums = (sums.squeeze(0) if job.num_chunks == 1 else sums.sum(0)).mT
-    return cast_like(grad_src, grad), sums.to(head_weight.dtype)
+    total = torch.from_numpy(sums)
+    if with_weight:
+        total = total.mT if not chunks else total.sum(0).mT
+    return cast_like(grad_src, grad), total.to(head_weight.dtype)
 
 
 def _rows_of_heads(head_weight: Tensor) -> np.ndarray:

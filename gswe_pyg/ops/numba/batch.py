@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gswe_pyg.ops.numba.job import Job, Part
 from gswe_pyg.ops.numba.simd import PLACE_BITS
-from gswe_pyg.ops.plan import Plan, Reads, check_ptr
+from gswe_pyg.ops.plan import Plan, Reads, Terms, check_ptr
 
 # Up to about here, a network is no slower than a sort that needs fewer comparisons. A
 # multiple of eight, as the rows of its keys are.
@@ -60,16 +60,11 @@ def _remembered(ptr: bytes, reads: Reads) -> Prepared:
 def _prepare(ptr: np.ndarray, reads: Reads) -> Prepared:
     check_ptr(int(ptr[-1]), ptr)
     plan = Plan(ptr, reads)
-    terms = plan.terms
     job = Job(
         ptr=ptr.ctypes.data,
         num_sets=plan.num_sets,
         rows=plan.rows.ctypes.data,
-        first=terms.first.ctypes.data,
-        position=terms.position.ctypes.data,
-        weight=terms.weight.ctypes.data,
-        first_used=terms.first_used.ctypes.data,
-        used=terms.used.ctypes.data,
+        **dict(zip(Terms._fields, plan.terms.addresses, strict=True)),
         num_reads=reads.num_reads,
         in_double=reads.in_double,
         largest=NETWORK_NODES,
