@@ -276,68 +276,6 @@ def flip_negative(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
 
 
 @intrinsic
-def add_scaled(typing_context, weight, values, at, out, to):
-    """A row of values times a weight, added to another row."""
-
-    def generate(context, builder, signature, arguments):
-        source = Rows(context, builder, signature.args[1], arguments[1])
-        target = Rows(context, builder, signature.args[3], arguments[3])
-        value = convert(builder, source.load(arguments[2]), target.lane)
-        value = builder.fmul(value, splat_lanes(builder, arguments[0]))
-        value = builder.fadd(target.load(arguments[4]), value)
-        target.store(value, arguments[4])
-        return context.get_dummy_value()
-
-    return types.void(out.dtype, values, types.intp, out, types.intp), generate
-
-
-def _product(is_added: bool):
-    """The product of two rows, written or added to another row."""
-
-    @intrinsic
-    def multiply(typing_context, a, a_at, b, b_at, out, to):
-        def generate(context, builder, signature, arguments):
-            target = Rows(context, builder, signature.args[4], arguments[4])
-            a, b = (
-                convert(
-                    builder,
-                    Rows(context, builder, signature.args[i], arguments[i]).load(
-                        arguments[i + 1]
-                    ),
-                    target.lane,
-                )
-                for i in (0, 2)
-            )
-            value = builder.fmul(a, b)
-            if is_added:
-                value = builder.fadd(target.load(arguments[5]), value)
-            target.store(value, arguments[5])
-            return context.get_dummy_value()
-
-        signature = types.void(a, types.intp, b, types.intp, out, types.intp)
-        return signature, generate
-
-    return multiply
-
-
-set_product, add_product = _product(False), _product(True)
-
-
-@intrinsic
-def copy_lanes(typing_context, values, at, out, to):
-    """A row of values, written to another row, maybe of another width."""
-
-    def generate(context, builder, signature, arguments):
-        source = Rows(context, builder, signature.args[0], arguments[0])
-        target = Rows(context, builder, signature.args[2], arguments[2])
-        value = convert(builder, source.load(arguments[1]), target.lane)
-        target.store(value, arguments[3])
-        return context.get_dummy_value()
-
-    return types.void(values, types.intp, out, types.intp), generate
-
-
-@intrinsic
 def scatter_lanes(typing_context, values, at, places, place_at, out, to, stride):
     """Writes the lanes of a row to other rows, ``stride`` apart: one by one, because
     the instructions that LLVM finds for a loop take longer."""
