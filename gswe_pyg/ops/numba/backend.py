@@ -175,7 +175,7 @@ def _sort(
             (large.heads_of_sorted, large.heads_and_order_of_sorted),
         )[job.num_heads > 0][with_order]
         dtype = np.int64 if with_order else np.int32
-        sort_large(values, plan, job, finish, dtype)
+        sort_large(plan, job, finish, dtype)
     if plan.largest <= job.largest or (plan.sizes <= job.largest).any():
         kernel = (
             (interpolate.quantile, interpolate.quantile_and_order),
@@ -186,23 +186,20 @@ def _sort(
     return order
 
 
-def sort_large(src: Tensor, plan: Plan, job: Job, finish: Kernel, dtype: type) -> None:
+def sort_large(plan: Plan, job: Job, finish: Kernel, dtype: type) -> None:
     """By numpy: the graphs that are too large for the network, one by one, and some
     slices of them at a time. Keys have places if they are long."""
-    bits, num_slices = src.detach().numpy().reshape(-1).view(np.int32), job.num_slices
-    num_threads = num_threads_for(src.numel())
+    num_threads = num_threads_for(plan.num_elements * job.num_slices)
 
     def work(part: Part) -> None:
-        graph, _, first, last = part
-        start, size = int(plan.ptr[graph]), int(plan.sizes[graph])
-        keys = large.sorted_keys(bits, num_slices, start, size, first, last, dtype)
-        own = Job.from_buffer_copy(job)
-        own.graph, own.keys = graph, keys.ctypes.data
-        own.first_slice, own.width = first, last - first
+        own, size = Job.from_buffer_copy(job), int(plan.sizes[part.first_graph])
+        own.graph, own.first_slice = part.first_graph, part.first_slice
+        own.width = part.last_slice - part.first_slice
+        keys = large.sorted_keys(own, size, dtype)
         num_rows = size if job.mass != 0 else _max_used(plan.reads, size)
         scratch = give_scratch(own, num_rows, 1)
         finish(own)
-        del scratch  # not before
+        del keys, scratch  # not before
 
     for_each(work, _parts_of_large(plan, job, num_threads), num_threads)
 

@@ -1,6 +1,6 @@
 """The kernels without masses: sort, then a linear map, or its transpose.
 
-Graphs are worked off in blocks of :obj:`~gswe_pyg.ops.numba.simd.LANES` slices. All
+Graphs are taken in blocks of :obj:`~gswe_pyg.ops.numba.simd.LANES` slices. All
 matrices are flat arrays here.
 """
 
@@ -22,12 +22,17 @@ from gswe_pyg.ops.numba.job import (
 from gswe_pyg.ops.numba.simd import (
     LANES,
     TILE,
+    converted,
+    in_double,
+    load,
+    product,
     scatter_lanes,
+    splat,
+    store,
     transpose,
     transpose_back,
 )
 from gswe_pyg.ops.numba.sort import lanes_of_block, pack_block, sort_rows, unpack_row
-from gswe_pyg.ops.numba.vector import converted, in_double, load, product, splat, store
 
 # Rows ################################################################################
 
