@@ -64,6 +64,9 @@ def _load_lane(order, num_slices, values, base, mass, masses, size, lane):
         lane.mass[j] = own
         lane.cumulative[j] = cumulative * masses.factor
         lane.grad_mass[j] = lane.grad_before[j] = 0
+    # Not up to what another order of the sum has lost: an end is compared with these.
+    for j in range(last, size):
+        lane.cumulative[j] = masses.total * masses.factor
     return last
 
 

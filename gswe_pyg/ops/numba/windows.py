@@ -91,7 +91,8 @@ def window(job, r, masses):
         return left, left, 0.0, 0.0, 0.0, 0.0
     left = numerator * max(total - unit, 0.0) / denominator
     if total > unit:
-        return left, left + unit, share, share, 0.0, 0.0
+        right = total if numerator == denominator else left + unit
+        return left, right, share, share, 0.0, 0.0
     return left, left + total, 0.0, 1.0, 0.0, 0.0
 
 
