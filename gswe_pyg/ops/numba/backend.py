@@ -114,7 +114,8 @@ def heads_adjoint(
     grad_src = new_floats(*order.shape)
     with_weight = points.dim() == 3
     chunks = () if job.num_chunks == 1 else (job.num_chunks,)
-    sums = np.zeros((*chunks, num_heads, num_reads, num_slices) if with_weight else 0)
+    shape = (*chunks, num_heads, num_reads, num_slices) if with_weight else (0,)
+    sums = torch.zeros(shape, dtype=torch.float64, device=_CPU)
     if plan.num_elements > 0 and num_slices > 0:
         values, weight = as_floats(grad), _rows_of_heads(head_weight)
         order, points = order.contiguous(), points.contiguous()
@@ -123,13 +124,12 @@ def heads_adjoint(
         if grad_src.dim() == 2:
             job.order, job.grad_src = address_of(order), address_of(grad_src)
         if with_weight:
-            job.points, job.grad_head_weight = address_of(points), sums.ctypes.data
+            job.points, job.grad_head_weight = address_of(points), address_of(sums)
         num_elements = plan.num_elements * num_slices
         run(interpolate.heads_adjoint, job, _num_placed(plan), num_elements)
-    total = torch.from_numpy(sums)
     if with_weight:
-        total = total.mT if not chunks else total.sum(0).mT
-    return cast_like(grad_src, grad), total.to(head_weight.dtype)
+        sums = (sums.sum(0) if chunks else sums).mT
+    return cast_like(grad_src, grad), sums.to(head_weight.dtype)
 
 
 def _rows_of_heads(head_weight: Tensor) -> np.ndarray:
