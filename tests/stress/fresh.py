@@ -18,10 +18,10 @@ from torch.utils.benchmark import Timer
 ROOT = Path(__file__).parents[2]
 
 
-def call(function, *arguments, threads=1, timeout=900, how="spawn"):
-    """What a function returns in a process of its own; one that hangs is killed."""
+def call(function, *arguments, threads=1, timeout=900):
+    """What a function returns in a fresh process; one that hangs is killed."""
     options = {"initializer": torch.set_num_threads, "initargs": (threads,)}
-    executor = ProcessPoolExecutor(1, context=get_context(how), **options)
+    executor = ProcessPoolExecutor(1, context=get_context("spawn"), **options)
     try:
         return executor.submit(function, *arguments).result(timeout)
     finally:

@@ -9,6 +9,7 @@ threads each on two cores, as a multiple of the time with one thread each: as Py
 threads wait by spinning, ours may not be worse than its layers by more than the margin.
 """
 
+import multiprocessing
 from concurrent.futures import ThreadPoolExecutor
 from statistics import median
 
@@ -58,7 +59,8 @@ def test_right_results(sizes, seed, measure):
             # Two threads, so that the kernel has threads of its own before a fork.
             options = {"threads": 2, "timeout": MAX_SECONDS}
             found[way] = call(count_wrong, way, sizes, seed, **options)
-        except (RuntimeError, TimeoutError) as caught:  # a crash, or a deadlock
+        # A crash, or a deadlock of a process or of its child.
+        except (RuntimeError, TimeoutError, multiprocessing.TimeoutError) as caught:
             found[way], error = NUM_BATCHES, repr(caught)
         # Where PyTorch's own sums hang, so may we.
         limit = {"fork peer": None, "fork 2": found.get("fork peer")}.get(way, 0)
@@ -81,9 +83,11 @@ def count_wrong(way, sizes, seed):
         found = DataLoader(calls, **options)
     else:
         may_hang = how == "fork" and method != "1"
-        options = {"threads": 1 if method == "1" else 2, "how": how}
-        options["timeout"] = HANGING_SECONDS if may_hang else MAX_SECONDS / 2
-        arrays = call(_outcomes, outcome, batches, **options)
+        seconds = HANGING_SECONDS if may_hang else MAX_SECONDS / 2
+        context = multiprocessing.get_context(how)
+        threads = 1 if method == "1" else 2
+        with context.Pool(1, torch.set_num_threads, [threads]) as pool:
+            arrays = pool.apply_async(_outcomes, (outcome, batches)).get(seconds)
         found = [map(torch.from_numpy, some) for some in arrays]
     return sum(
         not all(map(torch.equal, tensors, expected[i % NUM_BATCHES]))
