@@ -40,9 +40,11 @@ def test_every_readout_on_every_kind_of_data(dataset, readout):
 
 def test_the_epoch_is_the_best_one_on_the_validation_part():
     run = "graphs dataset=ogbg-molesol learning_rate=0.05"
-    found = [outcome(f"{run} epochs={n}").metrics for n in range(1, 9)]
+    outcomes = [outcome(f"{run} epochs={n}") for n in range(1, 9)]
+    found = [outcome.metrics for outcome in outcomes]
     valid = [metrics["valid"] for metrics in found]
     assert valid == sorted(valid, reverse=True)  # the best so far
+    assert valid[-1] == pytest.approx(min(outcomes[-1].curves["valid"]), abs=1e-4)
     best = found[-1]["best_epoch"]
     assert found[best]["test"] == found[-1]["test"]
     assert valid.index(valid[-1]) == best
