@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -37,7 +36,6 @@ MAX_ATTENDED = 512
 
 #: Slicers of GSWE behind a network.
 SLICERS = ("identity", "linear", "mlp")
-
 
 #: What a readout may be built with, and what stands for all values where it is not.
 IDLE = {"points": 1, "references": 1, "slicer": "identity", "extremes": True}
@@ -85,8 +83,10 @@ class Readout:
             parameter.mul_(start / self.constants_scale)
 
 
-def _plain(build: Callable[[], Aggregation], label: str, colour: str) -> Readout:
-    return Readout(lambda _: build(), label, colour)
+def _plain(
+    build: Callable[[], Aggregation], label: str, colour: str, is_wide: bool = False
+) -> Readout:
+    return Readout(lambda _: build(), label, colour, is_wide=is_wide)
 
 
 def _gswe(interpolation: str, size: bool) -> Readout:
@@ -141,13 +141,23 @@ def _set_transformer(shape: Shape) -> SetTransformerAggregation:
     )
 
 
+def _pma(label: str, **more: Any) -> Readout:
+    def build(shape: Shape) -> PMA:
+        return PMA(shape.channels, shape.points, shape.references)
+
+    return Readout(build, label, ORANGE, SIZE, **more)
+
+
 def _seeds_and_biases(readout: PMA) -> list[Parameter]:
     biases = [lin.bias for lin in (readout.lin_q, readout.lin_kv, readout.lin_out)]
     return [readout.seed, *biases]
 
 
-def _hidden_sets(kind: type[Aggregation], shape: Shape) -> Aggregation:
-    return kind(shape.channels, shape.references, shape.points)
+def _hidden_sets(kind: type[Aggregation], label: str, colour: str) -> Readout:
+    def build(shape: Shape) -> Aggregation:
+        return kind(shape.channels, shape.references, shape.points)
+
+    return Readout(build, label, colour, SIZE)
 
 
 def _quantile(shape: Shape) -> QuantileAggregation:
@@ -161,21 +171,14 @@ BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
 YELLOW, BLUE, VERMILION, PINK = "#F0E442", "#0072B2", "#D55E00", "#CC79A7"
 
 POINTS, SIZE = ("points",), ("points", "references")
-MEAN, MAX = _plain(MeanAggregation, "mean", "0.6"), _plain(MaxAggregation, "max", "0.2")
-PLAIN_PMA = Readout(
-    lambda shape: PMA(shape.channels, shape.points, shape.references),
-    "PMA",
-    ORANGE,
-    SIZE,
-)
 
 READOUTS: Registry = Registry(
     "readout",
-    mean=MEAN,
+    mean=_plain(MeanAggregation, "mean", "0.6"),
     sum=_plain(SumAggregation, "sum", "0.4"),
-    max=MAX,
-    mean_wide=replace(MEAN, label="mean, wide", is_wide=True),
-    max_wide=replace(MAX, label="max, wide", is_wide=True),
+    max=_plain(MaxAggregation, "max", "0.2"),
+    mean_wide=_plain(MeanAggregation, "mean, wide", "0.6", is_wide=True),
+    max_wide=_plain(MaxAggregation, "max, wide", "0.2", is_wide=True),
     mean_std_max=_plain(
         lambda: MultiAggregation(["mean", "std", "max"]), "mean, std, max", BLACK
     ),
@@ -190,10 +193,8 @@ READOUTS: Registry = Registry(
     sort=Readout(lambda shape: SortAggregation(shape.points), "sort", PINK, POINTS),
     quantile=Readout(_quantile, "quantile", GREEN, POINTS),
     set_transformer=Readout(_set_transformer, "Set Transformer", ORANGE),
-    pma=PLAIN_PMA,
-    pma_near_origin=replace(
-        PLAIN_PMA, label="PMA, near origin", constants=_seeds_and_biases
-    ),
+    pma=_pma("PMA"),
+    pma_near_origin=_pma("PMA, near origin", constants=_seeds_and_biases),
     gswe_linear=_gswe("linear", size=False),
     gswe_linear_size=_gswe("linear", size=True),
     gswe_barycentric=_gswe("barycentric", size=False),
@@ -202,10 +203,8 @@ READOUTS: Registry = Registry(
     gswe_heads2=_heads(2, SKY),
     gswe_heads4=_heads(4, VERMILION),
     gswe_heads8=_heads(8, PINK),
-    repset=Readout(partial(_hidden_sets, RepSet), "RepSet", GREEN, SIZE),
-    approx_repset=Readout(
-        partial(_hidden_sets, ApproxRepSet), "ApproxRepSet", PINK, SIZE
-    ),
+    repset=_hidden_sets(RepSet, "RepSet", GREEN),
+    approx_repset=_hidden_sets(ApproxRepSet, "ApproxRepSet", PINK),
 )
 
 

@@ -39,6 +39,39 @@ class Session:
         return self
 
 
+def run_python(
+    *command: str | Path, cwd: Path = ROOT
+) -> subprocess.CompletedProcess[str]:
+    """``python COMMAND`` without a terminal, in which this repository is imported."""
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    process = subprocess.run(
+        [sys.executable, *command],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert process.returncode == 0, process.stderr
+    return process
+
+
+def start_python(
+    *command: str, stdout: int = subprocess.PIPE, **environment: str
+) -> subprocess.Popen[str]:
+    """In a session of its own, so that all it starts can be killed with it."""
+    return subprocess.Popen(
+        [sys.executable, *command],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        stdout=stdout,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+        preexec_fn=reset_signals,
+    )
+
+
 def reset_signals() -> None:
     """For ``preexec_fn``: under ``nohup ... &``, children inherit an ignored SIGINT."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 COLUMNS = ("training sets", "mean size", "features", "classes")
 PAPER = {
-    "Set-Circles": (400, 14.6, 2, 2),
-    "Point Cloud MNIST": (60_000, 149.9, 2, 10),
-    "twitter": (2_176, 9.9, 300, 3),
-    "bbcsport": (517, 117.4, 300, 5),
-    "classic": (4_965, 38.6, 300, 4),
-    "amazon": (5_600, 45.0, 300, 4),
+    "Set-Circles": ("400", "14.6", "2", "2"),
+    "Point Cloud MNIST": ("60,000", "149.9", "2", "10"),
+    "twitter": ("2,176", "9.9", "300", "3"),
+    "bbcsport": ("517", "117.4", "300", "5"),
+    "classic": ("4,965", "38.6", "300", "4"),
+    "amazon": ("5,600", "45.0", "300", "4"),
 }
 NOTE = """\
 Each number is followed by the paper's in brackets. Training sets of the word sets are
@@ -68,19 +68,13 @@ def _row(name: str, dataset: "SetDataset") -> dict[str, str]:
     from gswe_pyg.datasets import WordSets
 
     share = 0.7 if isinstance(dataset, WordSets) else 1.0
-    size = dataset.set_sizes.double().mean().item()
-    ours = (
-        round(share * len(dataset)),
-        size,
-        dataset.num_features,
-        dataset.num_classes,
-    )
-    cells = [_short(number) for number in ours]
+    cells = [
+        f"{round(share * len(dataset)):,}",
+        f"{dataset.set_sizes.double().mean().item():.1f}",
+        f"{dataset.num_features}",
+        f"{dataset.num_classes}",
+    ]
     if name in PAPER:
         pairs = zip(cells, PAPER[name], strict=True)
-        cells = [f"{cell} ({_short(their)})" for cell, their in pairs]
+        cells = [f"{ours} ({theirs})" for ours, theirs in pairs]
     return {"data set": name} | dict(zip(COLUMNS, cells, strict=True))
-
-
-def _short(number: float) -> str:
-    return f"{number:,}" if isinstance(number, int) else f"{number:.1f}"

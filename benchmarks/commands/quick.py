@@ -5,24 +5,20 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.engine.arguments import option, parse
-from benchmarks.engine.config import check_least
+from benchmarks.engine.arguments import Checked, option, parse
 
 
 @dataclass
-class Options:
+class Options(Checked):
     """Looks for the nearest neighbours of point sets by several distances, without
     training; then trains readouts on sets whose classes have the same mean. Prints two
     tables and draws the neighbours. Nothing is downloaded."""
 
-    sets: int = option(600, "to search in, by a sixth as many queries")
-    steps: int = option(200, "of training")
-    seeds: int = option(3, "of training")
-    workers: int = option(min(2, os.cpu_count() or 1), "processes that train")
+    sets: int = option(600, "to search in, by a sixth as many queries", least=1)
+    steps: int = option(200, "of training", least=1)
+    seeds: int = option(3, "of training", least=1)
+    workers: int = option(min(2, os.cpu_count() or 1), "processes that train", least=1)
     results: str = option("results-quick", "folder of the records and of the figure")
-
-    def __post_init__(self) -> None:
-        check_least(self, sets=1, steps=1, seeds=1, workers=1)
 
 
 def main(arguments: list[str]) -> int:

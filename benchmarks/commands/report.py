@@ -23,7 +23,9 @@ class Options:
     """Writes a page for each experiment beside its records, and draws its figures: all
     of them, speed and stress included, or the one that is named."""
 
-    experiment: str | None = option(None, "one of them, or speed, stress", True)
+    experiment: str | None = option(
+        None, "one of them, or speed, stress", positional=True
+    )
     results: Path = option(config.RESULTS, "the folder with the records")
 
 
@@ -76,15 +78,13 @@ def render(experiment: str, found: Records, folder: Path) -> str:
     report = config.module(experiment, "report")
     protocol = (config.EXPERIMENTS / experiment / "protocol.md").read_text().strip()
     parts = [protocol]
-    if hasattr(report, "message") and (message := report.message(found)):
+    if message := report.message(found):
         title, _, text = protocol.partition("\n")
         parts = [title, message, "## Protocol", text.strip()]
     made_by = f"`python -m benchmarks report {experiment}`"
     parts.append(f"Made by {made_by} from the records beside this page.")
-    if claims := claims_table(report.claims(found)):
+    if hasattr(report, "claims") and (claims := claims_table(report.claims(found))):
         parts += ["## Claims", claims]
-    if hasattr(report, "overview") and (overview := report.overview(found)):
-        parts += ["## Overview", overview]
     for name, content in found.items():
         parts += [f"## {name}", report.part(name, content, folder)]
         if note := diverged(content):

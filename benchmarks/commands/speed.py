@@ -28,7 +28,7 @@ def main(arguments: list[str]) -> int:
     import torch
     from tqdm import tqdm
 
-    from benchmarks.engine import measurements
+    from benchmarks.engine import grid, measurements
     from benchmarks.speed import bars, rehearsal, report
     from benchmarks.speed.parts import MEASURES, PARTS, Setting
     from benchmarks.speed.shapes import SEED
@@ -40,7 +40,7 @@ def main(arguments: list[str]) -> int:
     if options.device != "cpu":
         names = [name for name in names if PARTS[name].on_device]
         path = path.with_stem(f"speed_{options.device.replace(':', '_')}")
-        if not rehearsal.is_available(options.device):
+        if grid.lacks_device(options.device):
             print(rehearsal.render(setting, names))
             return 0
     threads, start = torch.get_num_threads(), time.perf_counter()

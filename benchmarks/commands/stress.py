@@ -6,25 +6,22 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.engine.arguments import ROOT, check_known, option, parse
-from benchmarks.engine.config import RESULTS, check_choices
+from benchmarks.engine.arguments import ROOT, Checked, check_known, option, parse
+from benchmarks.engine.config import RESULTS
 
 TESTS = ROOT / "tests" / "stress"
 PARTS = sorted(path.stem.removeprefix("test_") for path in TESTS.glob("test_*.py"))
 
 
 @dataclass
-class Options:
+class Options(Checked):
     """Runs the stress checks (`pytest -m stress`), one part after the other, and writes
     stress.md from stress.json, where each part stays until it is measured again. The
     parts are the files of tests/stress."""
 
     only: str | None = option(None, "parts, such as costs,drift; else all of them")
-    sizes: str = option("full", "full, or small: two minutes")
+    sizes: str = option("full", "full, or small: two minutes", ("full", "small"))
     results: Path = option(RESULTS, "folder of stress.json and stress.md")
-
-    def __post_init__(self) -> None:
-        check_choices(self, sizes=("full", "small"))
 
 
 def main(arguments: list[str]) -> int:

@@ -37,17 +37,39 @@ def check_known(kind: str, names: Iterable[str], known: Collection[str]) -> None
             raise UsageError(f"unknown {kind} {name!r}; {hint}")
 
 
-def option(default: Any, help: str, positional: bool = False) -> Any:
-    """A field of the options of a command; positional ones may go without ``key=``."""
-    metadata = {"help": help, "positional": positional}
+def option(
+    default: Any,
+    help: str = "",
+    choices: Collection[str] | None = None,
+    least: int | None = None,
+    **more: Any,
+) -> Any:
+    """A field of a `Checked` dataclass: one of the choices, or ``None`` or at least so
+    large. Options of a command that are ``positional`` may go without ``key=``."""
+    metadata = {"help": help, "choices": choices, "least": least, **more}
     return dataclasses.field(default=default, metadata=metadata)
+
+
+class Checked:
+    """A dataclass whose values are what its fields allow."""
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value, name = getattr(self, field.name), field.name
+            choices, least = map(field.metadata.get, ("choices", "least"))
+            if choices is not None:
+                check_known(name, [value], choices)
+            if None not in (least, value) and value < least:
+                raise UsageError(
+                    f"{name} must be at least {least} (got {name}={value})"
+                )
 
 
 def parse(kind: type[Options], arguments: Sequence[str], command: str) -> Options:
     """The options of a command, an instance of the dataclass ``kind``, whose docstring
     and fields are what ``--help`` prints."""
     fields = dataclasses.fields(kind)
-    free = [field.name for field in fields if field.metadata["positional"]]
+    free = [field.name for field in fields if field.metadata.get("positional")]
     if asks_for_help(arguments):
         words = "".join(f" [{name.upper()}]" for name in free)
         print(f"usage: python -m benchmarks {command}{words} [key=value ...]\n")

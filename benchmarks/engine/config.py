@@ -3,13 +3,20 @@
 import dataclasses
 import importlib
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, get_type_hints
 
-from benchmarks.engine.arguments import UsageError, check_known, convert, option, split
+from benchmarks.engine.arguments import (
+    Checked,
+    UsageError,
+    check_known,
+    convert,
+    option,
+    split,
+)
 from benchmarks.engine.records import identifier
 
 HERE = Path(__file__).resolve().parents[1]
@@ -18,10 +25,11 @@ RESULTS = HERE / "results"
 
 #: What results are on; choices that must not see the test part look at validation.
 PARTS = ("test", "validation")
+BACKENDS = ("loky", "ray", "dask")
 
 
 @dataclass(frozen=True)
-class RunSettings:
+class RunSettings(Checked):
     """What determines the outcome of one run; each experiment adds its own.
 
     In a config every field is a value or a list of values, and the grid is the
@@ -29,13 +37,6 @@ class RunSettings:
     """
 
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            if (choices := field.metadata.get("choices")) is not None:
-                check_choices(self, **{field.name: choices})
-            if (least := field.metadata.get("least")) is not None:
-                check_least(self, **{field.name: least})
 
     @property
     def repetition(self) -> tuple[int, ...]:
@@ -61,48 +62,31 @@ class RunSettings:
 
 def setting(
     default: Any,
-    choices: Iterable[str] | None = None,
+    choices: Collection[str] | None = None,
     least: int | None = None,
     added: bool = False,
 ) -> Any:
-    """A field of settings: one of the choices, or ``None`` or at least so large.
+    """A field of settings.
 
     Older records lack a field that was ``added``: they had what is its default, which
     is not written down, so that their runs keep their names.
     """
-    metadata = {"choices": choices, "least": least, "added": added}
-    return dataclasses.field(default=default, metadata=metadata)
-
-
-def check_choices(settings: object, **choices: Iterable[str]) -> None:
-    """Raises for settings that are none of the choices."""
-    for name, known in choices.items():
-        check_known(name, [getattr(settings, name)], known)
-
-
-def check_least(settings: object, **least: int) -> None:
-    """Raises for settings that are too small."""
-    for name, number in least.items():
-        value = getattr(settings, name)
-        if value is not None and value < number:
-            raise UsageError(f"{name} must be at least {number} (got {name}={value})")
+    return option(default, choices=choices, least=least, added=added)
 
 
 @dataclass(frozen=True)
-class EngineSettings:
+class EngineSettings(Checked):
     """How and where the runs are done; their outcome does not depend on it."""
 
-    seeds: int | None = option(None, "short for seed=[0, ..., N - 1]")
-    workers: int = option(1, "runs that are done at the same time")
-    threads: int = option(1, "of each worker")
-    backend: str = option("loky", "of joblib: loky (processes here), ray or dask")
+    seeds: int | None = option(None, "short for seed=[0, ..., N - 1]", least=1)
+    workers: int = option(1, "runs that are done at the same time", least=1)
+    threads: int = option(1, "of each worker", least=1)
+    backend: str = option(
+        "loky", "of joblib: loky (processes here), ray or dask", BACKENDS
+    )
     accelerator: str = option("cpu", "the torch device: cpu, cuda, mps")
     data: str = option("data", "the folder with the data sets")
     results: str = option(str(RESULTS), "the folder for the records")
-
-    def __post_init__(self) -> None:
-        check_least(self, workers=1, threads=1, seeds=1)
-        check_choices(self, backend=("loky", "ray", "dask"))
 
 
 @dataclass(frozen=True)

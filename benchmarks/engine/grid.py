@@ -39,7 +39,9 @@ class Context(NamedTuple):
 
 def work_off(plan: Plan) -> list[Record]:
     """Does what is not on file yet; returns the records of all runs of the plan."""
-    _check_device(plan.engine.accelerator)
+    if reason := lacks_device(plan.engine.accelerator):
+        name = f"accelerator={plan.engine.accelerator}"
+        raise UsageError(f"{name} is not there: {reason}")
     names = {run.identifier(): run for run in plan.runs}
     with _lock(plan.path, names), RecordFile(plan.path) as file:
         todo = {key: run for key, run in names.items() if key not in file.records}
@@ -151,14 +153,15 @@ def _backend(name: str) -> str:
     return name
 
 
-def _check_device(accelerator: str) -> None:
+def lacks_device(name: str) -> str | None:
+    """Why there is no such torch device, if there is none."""
     import torch
 
     try:
-        torch.empty(0, device=accelerator)
+        torch.empty(1, device=name)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = str(error).splitlines()[0]
-        raise UsageError(f"accelerator={accelerator} is not there: {reason}") from error
+        return str(error).splitlines()[0]
+    return None
 
 
 def _bar(name: str, total: int, done: int):

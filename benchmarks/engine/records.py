@@ -73,9 +73,12 @@ class RecordFile:
         self.records[record["id"]] = record
 
 
-def frame(records: Iterable[Record], run_type: type) -> "pd.DataFrame":
-    """A row per record: its settings (those that were added later have their defaults)
-    and metrics as columns, and its own fields. A metric that was no number is NaN."""
+def frame(
+    records: Iterable[Record], run_type: type, evaluate: str | None = None
+) -> "pd.DataFrame":
+    """A row per record, or per record of a part of the data (``test`` or
+    ``validation``): its settings (those that were added later have their defaults) and
+    metrics as columns, and its own fields. A metric that was no number is NaN."""
     import pandas as pd
 
     fields = run_type.__dataclass_fields__.values()
@@ -88,5 +91,6 @@ def frame(records: Iterable[Record], run_type: type) -> "pd.DataFrame":
             **{k: record.get(k) for k in ("parameters", "commit")},
         }
         for record in records
+        if evaluate in (None, record["config"].get("evaluate"))
     ]
     return pd.DataFrame(rows, columns=None if rows else [*defaults, "commit"])

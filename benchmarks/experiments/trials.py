@@ -13,11 +13,6 @@ from benchmarks.engine.tables import markdown, mean_and_deviation
 NOT_TRIED = ("fold", "seed", "dataset", "evaluate")
 
 
-def of_part(records: list[Record], evaluate: str) -> list[Record]:
-    """Those with results on that part of the data: ``test`` or ``validation``."""
-    return [r for r in records if r["config"]["evaluate"] == evaluate]
-
-
 def accuracy(runs: pd.DataFrame) -> str:
     return mean_and_deviation(runs["accuracy"])
 
@@ -30,7 +25,7 @@ def trials(
 ) -> str:
     """Scores on held-out training data: a column per data set or, if there is but one,
     per readout, and a row for each way in which a trial differs from most others."""
-    table = frame(of_part(records, "validation"), run_type)
+    table = frame(records, run_type, "validation")
     if table.empty:
         return ""
     column = "dataset" if table["dataset"].nunique() > 1 else "readout"

@@ -17,36 +17,33 @@ BARS = pd.read_csv(Path(__file__).with_name("bars.csv"), sep=";", comment="#")
 
 def verdicts(frame: pd.DataFrame) -> pd.DataFrame:
     """A row for each bar and mode: the demand, what came out, and if it is met."""
-    demands = [
-        (bar.dropna(), mode)
-        for _, bar in BARS.iterrows()
-        for mode in MODES
-        if not math.isnan(bar[mode])
-    ]
-    return pd.DataFrame(_verdict(frame, bar, mode) for bar, mode in demands)
+    texts = BARS.columns.drop(list(MODES))
+    bars = BARS.melt(texts, MODES, "mode", "limit", ignore_index=False)
+    bars = bars.dropna(subset="limit").sort_index(kind="stable").fillna("")
+    return pd.DataFrame(_verdict(frame, bar) for bar in bars.itertuples())
 
 
-def _verdict(frame: pd.DataFrame, bar: pd.Series, mode: str) -> dict[str, str]:
-    chosen = frame[(frame["part"] == bar["part"]) & (frame["mode"] == mode)]
-    if "case" in bar:
-        chosen = chosen[chosen["case"] == bar["case"]]
+def _verdict(frame: pd.DataFrame, bar: tuple) -> dict[str, str]:
+    chosen = frame[(frame["part"] == bar.part) & (frame["mode"] == bar.mode)]
+    if bar.case:
+        chosen = chosen[chosen["case"] == bar.case]
     values = chosen.pivot(index="case", columns="contender", values="value")
-    names = [bar["over"], bar["under"]] if "under" in bar else [bar["over"]]
+    names = [name for name in (bar.over, bar.under) if name]
     values = values.reindex(columns=names).dropna()
-    ratios, limit = values[names[0]] / (values[names[1]] if names[1:] else 1), bar[mode]
-    at_least = bar["sense"] == ">="
+    ratios = values[bar.over] / (values[bar.under] if bar.under else 1)
+    at_least = bar.sense == ">="
     how = {"mean": geometric_mean, "worst": min if at_least else max}
     measured, reached = "-", "not measured"
     if len(ratios):
-        value = how[bar["of the cases"]](ratios)
-        is_met = value >= limit if at_least else value <= limit
+        value = how[bar.of](ratios)
+        is_met = value >= bar.limit if at_least else value <= bar.limit
         measured, reached = f"{value:.3g}", "yes" if is_met else "**no**"
     return {
-        "part": ", ".join(bar.reindex(["part", "case"]).dropna()),
+        "part": f"{bar.part}, {bar.case}" if bar.case else bar.part,
         "bar": " / ".join(LABELS[name] for name in names),
-        "of the cases": bar["of the cases"],
-        "mode": mode,
-        "demanded": f"{bar['sense']} {limit:.3g}",
+        "of the cases": bar.of,
+        "mode": bar.mode,
+        "demanded": f"{bar.sense} {bar.limit:.3g}",
         "measured": measured,
         "reached": reached,
     }
@@ -57,15 +54,11 @@ def steps(frame: pd.DataFrame) -> pd.DataFrame:
     work. From end to end, what a call costs at least would hide it."""
     chosen = frame[frame["part"] == "growth"]
     seconds = chosen.pivot(index="case", columns=["contender", "mode"], values="value")
-    seconds = seconds.reindex(map(str, GROWTH))
-    rows = []
-    for before, after in pairwise(GROWTH):
-        case = f"nodes: {before.nodes} to {after.nodes}"
-        work = _work(after) / _work(before)
-        for (contender, mode), times in seconds.items():
-            value = times[str(after)] / times[str(before)] / work
-            rows.append(("steps", case, contender, mode, value))
-    return pd.DataFrame(rows, columns=["part", "case", "contender", "mode", "value"])
+    per_work = seconds.reindex(map(str, GROWTH)).div(list(map(_work, GROWTH)), axis=0)
+    growth = (per_work / per_work.shift())[1:]
+    growth.index = [f"nodes: {a.nodes} to {b.nodes}" for a, b in pairwise(GROWTH)]
+    found = growth.rename_axis("case").stack([0, 1], future_stack=True)
+    return found.rename("value").reset_index().assign(part="steps")
 
 
 def _work(shape: Shape) -> float:

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pandas as pd
-import torch
 
 from benchmarks.engine.tables import markdown
 from benchmarks.speed.contenders import LABELS
@@ -14,14 +13,6 @@ from benchmarks.speed.shapes import SIX, SKEWED, Shape
 BANDWIDTH = {"A100": 2.04e12, "H100": 3.35e12}
 
 TEMPLATE = Path(__file__).with_name("rehearsal.md").read_text().strip()
-
-
-def is_available(device: str) -> bool:
-    try:
-        torch.empty(1, device=device)
-    except (AssertionError, RuntimeError, NotImplementedError):  # depends on the build
-        return False
-    return True
 
 
 def render(setting: Setting, parts: list[str]) -> str:

@@ -1,14 +1,13 @@
-"""``results/speed.md``: tables, figures and verdicts from ``results/speed.json``."""
+"""``results/speed.md``: tables and verdicts from ``results/speed.json``."""
 
 import json
 from pathlib import Path
-from statistics import geometric_mean
 from typing import Any
 
 import pandas as pd
-from matplotlib.figure import Figure
+from scipy.stats import gmean
 
-from benchmarks.engine.tables import markdown, save
+from benchmarks.engine.tables import markdown
 from benchmarks.speed import bars, sets
 from benchmarks.speed.contenders import LABELS
 from benchmarks.speed.parts import PARTS
@@ -26,10 +25,10 @@ INTRODUCTION = (
 
 
 def refresh(results: Path) -> None:
-    """Writes the page beside each file of results that there is, and its figure."""
+    """Writes the page beside each file of results that there is."""
     for path in sorted(results.glob("speed*.json")):
         page = path.with_suffix(".md")
-        page.write_text(render(json.loads(path.read_text()), path) + "\n")
+        page.write_text(render(json.loads(path.read_text())) + "\n")
         print(f"{path.stem}: {page}")
 
 
@@ -58,8 +57,8 @@ def frame(results: Results) -> pd.DataFrame:
     return found.astype({"value": float})
 
 
-def render(results: Results, path: Path) -> str:
-    """The whole page as Markdown; the figure goes beside the file of results."""
+def render(results: Results) -> str:
+    """The whole page as Markdown."""
     records = frame(results)
     sections = [
         INTRODUCTION,
@@ -78,9 +77,6 @@ def render(results: Results, path: Path) -> str:
         chosen = records[records["part"] == ("steps" if name == "growth" else name)]
         for mode, of_mode in chosen.groupby("mode"):
             sections += [f"{TITLES[mode]}:", markdown(table(of_mode, part.baseline))]
-        if name == "shapes":
-            _draw(chosen, path.with_suffix(".png"))
-            sections.append(f"![Times beside segment_quantile's]({path.stem}.png)")
     return "\n\n".join(sections)
 
 
@@ -112,13 +108,10 @@ def table(records: pd.DataFrame, baseline: str | None) -> pd.DataFrame:
     if baseline:
         text.loc[baseline] = [_time(seconds) for seconds in values.loc[baseline]]
     if baseline and len(cases) > 1:
-        text["geometric mean"] = multiples.T.apply(_mean).map(_short)
+        means = gmean(multiples, axis=1, nan_policy="omit")
+        text["geometric mean"] = list(map(_short, means))
     text.insert(0, "contender", [LABELS[name] for name in names])
     return text
-
-
-def _mean(values: pd.Series) -> float:
-    return geometric_mean(values.dropna())
 
 
 def _time(seconds: float) -> str:
@@ -128,26 +121,3 @@ def _time(seconds: float) -> str:
 def _short(value: float) -> str:
     """Three digits, or as many as the number has before the point."""
     return f"{value:.0f}x" if value >= 100 else f"{value:#.3g}x"
-
-
-def _draw(records: pd.DataFrame, path: Path) -> None:
-    """A bar for each contender and mode: the geometric mean over the shapes."""
-    columns = ["mode", "case"]
-    seconds = records.pivot(index="contender", columns=columns, values="value")
-    seconds = seconds.rename(columns={"training": "forward and backward"})
-    names = [name for name in LABELS if name in seconds.index and name != bars.OURS]
-    ratios = (seconds / seconds.loc[bars.OURS]).reindex(names).dropna(how="all")
-    means = ratios.T.groupby(level="mode").agg(_mean).T
-    figure = Figure(figsize=(7.5, 0.45 * len(means) + 1.2), layout="constrained")
-    axes = figure.subplots()
-    colours = ["#3b6fb6", "#d1702b"]
-    means.rename(LABELS).plot.barh(ax=axes, logx=True, width=0.8, color=colours)
-    for bar in axes.containers:
-        axes.bar_label(bar, fmt=lambda x: f"{x:.3g}x", padding=3, fontsize=8)
-    axes.axvline(1, color="black", linewidth=1)
-    axes.margins(x=0.12)
-    axes.invert_yaxis()
-    label = "time in multiples of segment_quantile's (geometric mean, shapes)"
-    axes.set(xlabel=label, ylabel="")
-    axes.legend(loc="lower right", fontsize=8)
-    save(figure, path)

@@ -18,8 +18,9 @@ from gswe_pyg.aggr.segments import (
     sort_by_set,
 )
 from gswe_pyg.distance import power_mean
-from gswe_pyg.ops import segment_heads, segment_quantile
+from gswe_pyg.ops import segment_quantile
 from gswe_pyg.ops.interpolation import INTERPOLATIONS
+from gswe_pyg.ops.segment_quantile import heads_in_rows
 from gswe_pyg.slicers import make_slicer
 
 REFERENCES = ("input", "slice")
@@ -327,7 +328,7 @@ class GSWEAggregation(SegmentAggregation):
         head_weight: Tensor = self.head_weight
         if between:
             head_weight = head_weight.repeat(1, between.numel(), 1)
-        out = segment_heads(
+        out = heads_in_rows(
             slices,
             ptr,
             head_weight,
@@ -338,7 +339,7 @@ class GSWEAggregation(SegmentAggregation):
             max_num_elements,
         )
         if not between:
-            return out.flatten(start_dim=1)
+            return out
         num_heads = self.head_weight.shape[0]
         out = out.view(out.shape[0], num_heads, *between, self.num_slices)
         return out.movedim(1, -2).flatten(start_dim=-2)
@@ -406,7 +407,9 @@ class GSWEAggregation(SegmentAggregation):
         return describe_heads(self.head_weight, self.num_points, self.extremes)
 
     def _check_dtype(self, x: Tensor) -> None:
-        parameter = self.points if self.head_weight is None else self.head_weight
+        parameter = self.head_weight
+        if parameter is None:
+            parameter = self.points
         if parameter is None:
             parameter = next(self.slicer.parameters(), x)
         if x.dtype != parameter.dtype and not torch.is_autocast_enabled(x.device.type):

@@ -4,7 +4,7 @@ from torch import Tensor
 from torch_geometric.nn.aggr import Aggregation
 
 from gswe_pyg._checks import positive_int
-from gswe_pyg.ops.size_groups import SizeGroups, pad
+from gswe_pyg.aggr.size_groups import SizeGroups, pad
 
 
 class PMA(Aggregation):

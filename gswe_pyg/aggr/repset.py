@@ -8,7 +8,7 @@ from torch import Tensor
 from torch_geometric.nn.aggr import Aggregation
 
 from gswe_pyg._checks import positive_int
-from gswe_pyg.ops.size_groups import SizeGroups
+from gswe_pyg.aggr.size_groups import SizeGroups
 
 #: Scores of a batch, below which starting threads takes longer than matching.
 _WORTH_THREADS = 1 << 18

@@ -6,7 +6,7 @@ from torch import Tensor
 from torch_geometric.nn.inits import reset
 
 from gswe_pyg._checks import positive_int
-from gswe_pyg.ops.size_groups import SizeGroups, pad
+from gswe_pyg.aggr.size_groups import SizeGroups, pad
 
 
 class SAB(torch.nn.Module):

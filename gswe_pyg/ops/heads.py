@@ -19,59 +19,35 @@ from gswe_pyg.ops.plan import Reads
 
 
 def combine(points: Tensor, head_weight: Tensor) -> Tensor:
-    """From points ``[B, L, R]`` to heads ``[B, H, L]``."""
+    """From points ``[B, L, R]`` to heads ``[B, H * L]``."""
     if len(head_weight) == 1:  # without the many small products that are made of it
-        return (points * head_weight).sum(-1).unsqueeze(1)
+        return (points * head_weight).sum(-1)
     dtype = torch.promote_types(points.dtype, head_weight.dtype)
     points, head_weight = points.to(dtype), head_weight.to(dtype)
-    return torch.einsum("blr,hlr->bhl", points, head_weight)
+    return torch.einsum("blr,hlr->bhl", points, head_weight).flatten(start_dim=1)
 
 
-def _heads_kernel(
-    src: Tensor,
-    ptr: Tensor,
-    head_weight: Tensor,
-    num_points: int,
-    interpolation: str,
-    extremes: bool,
-    with_order: bool,
-    with_points: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
-    reads = Reads(num_points, interpolation, extremes)
+_OPTIONS = "SymInt num_points, str interpolation, bool extremes"
+
+
+def _heads_kernel(src, ptr, head_weight, *options):
+    *grid, with_order, with_points = options
+    tensors = (src, ptr, head_weight)
     return backend_module("numba").heads(
-        src, ptr, head_weight, reads, with_order, with_points
+        *tensors, Reads(*grid), with_order, with_points
     )
 
 
-def _heads_adjoint_kernel(
-    grad: Tensor,
-    ptr: Tensor,
-    head_weight: Tensor,
-    order: Tensor,
-    points: Tensor,
-    num_points: int,
-    interpolation: str,
-    extremes: bool,
-) -> tuple[Tensor, Tensor]:
-    reads = Reads(num_points, interpolation, extremes)
-    return backend_module("numba").heads_adjoint(
-        grad, head_weight, order, points, ptr, reads
-    )
+def _heads_adjoint_kernel(grad, ptr, head_weight, order, points, *grid):
+    tensors = (grad, head_weight, order, points, ptr)
+    return backend_module("numba").heads_adjoint(*tensors, Reads(*grid))
 
 
-def _fake_heads(
-    src,
-    ptr,
-    head_weight,
-    num_points,
-    interpolation,
-    extremes,
-    with_order,
-    with_points,
-):
+def _fake_heads(src, ptr, head_weight, *options):
+    *_, with_order, with_points = options
     num_sets, (num_heads, num_slices, num_reads) = ptr.shape[0] - 1, head_weight.shape
     dtype = torch.promote_types(src.dtype, head_weight.dtype)
-    out = src.new_empty(num_sets, num_heads, num_slices, dtype=dtype)
+    out = src.new_empty(num_sets, num_heads * num_slices, dtype=dtype)
     order = src.new_empty(src.shape if with_order else (0,), dtype=torch.int32)
     shape = (num_sets, num_reads, num_slices) if with_points else (0,)
     return out, order, src.new_empty(shape, dtype=torch.float32)
@@ -108,7 +84,8 @@ def _heads_backward(ctx, grad, _, grad_points):
             grad_src = grad_src.to(ctx.dtype)
     else:  # by operators that can be differentiated once more, as the points can
         if grad is not None:
-            grad, weight = grad.to(points.dtype), head_weight.to(points.dtype)
+            weight = head_weight.to(points.dtype)
+            grad = grad.to(points.dtype).unflatten(1, weight.shape[:2])
             if of_weight:
                 grad_weight = torch.einsum("bhl,brl->hlr", grad, points)
                 grad_weight = grad_weight.to(head_weight.dtype)
@@ -131,10 +108,18 @@ def _no_derivative(*_):
 
 
 heads = make_operator(
-    "segment_heads", _heads_kernel, _fake_heads, _remember_heads, _heads_backward
+    "segment_heads",
+    f"(Tensor src, Tensor ptr, Tensor head_weight, {_OPTIONS}, bool with_order, "
+    "bool with_points) -> (Tensor, Tensor, Tensor)",
+    _heads_kernel,
+    _fake_heads,
+    _remember_heads,
+    _heads_backward,
 )
 heads_adjoint = make_operator(
     "segment_heads_adjoint",
+    "(Tensor grad, Tensor ptr, Tensor head_weight, Tensor order, Tensor points, "
+    f"{_OPTIONS}) -> (Tensor, Tensor)",
     _heads_adjoint_kernel,
     _fake_heads_adjoint,
     remember_nothing,

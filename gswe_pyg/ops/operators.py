@@ -5,7 +5,6 @@ masses are checked there. Given the order, the points are linear in the values: 
 and adjoint are each other's derivative, to any order.
 """
 
-import typing
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
@@ -21,11 +20,6 @@ from gswe_pyg.ops.plan import Reads
 
 _is_batched = torch._C._functorch.is_legacy_batchedtensor
 
-# PyTorch 2.6 makes no schema of `list[float]`, nor of `collections.abc.Sequence`.
-_Levels = typing.List[float]  # noqa: UP006
-_Bound = typing.Optional[int]  # noqa: UP045
-
-
 _MODULES = {"numba": "numba", "torch": "torch_backend", "triton": "triton_backend"}
 
 
@@ -36,155 +30,83 @@ def backend_module(name: str) -> ModuleType:
 
 # Kernels ##############################################################################
 #
-# `num_points`, `interpolation`, `extremes` and `levels` are those of `Reads`. No set is
-# larger than `max_num_elements`, if given: then nothing is read from a device.
+# All end in the same options: those of `Reads`, and a number of elements that no set
+# exceeds, if given. Then nothing is read from a device.
+
+_OPTIONS = (
+    "SymInt num_points, str interpolation, bool extremes, float[] levels, "
+    "SymInt? max_num_elements"
+)
+_SORTED = "Tensor src, Tensor order, Tensor ptr, Tensor weight"
 
 
-def _bound(backend: str, max_num_elements: _Bound) -> tuple:
-    return (max_num_elements,) if backend == "triton" else ()
+def _reads_and_bound(options: tuple, takes_bound: bool) -> tuple:
+    """The options as backends take them."""
+    *grid, levels, max_num_elements = options
+    reads = Reads(*grid, tuple(levels))
+    return (reads, max_num_elements) if takes_bound else (reads,)
 
 
-def _quantile_kernel(
-    src: Tensor,
-    ptr: Tensor,
-    num_points: int,
-    interpolation: str,
-    extremes: bool,
-    levels: _Levels,
-    max_num_elements: _Bound,
-    with_order: bool,
-    backend: str,
-) -> tuple[Tensor, Tensor]:
+def _quantile_kernel(src, ptr, *options):
+    *options, with_order, backend = options
     if backend == "torch":  # the others look at what they need at once
         check_ptr(src, ptr)
-    reads = Reads(num_points, interpolation, extremes, tuple(levels))
-    bound = _bound(backend, max_num_elements)
+    reads, *bound = _reads_and_bound(options, backend == "triton")
     return backend_module(backend).quantile(src, ptr, reads, with_order, *bound)
 
 
-def _apply_kernel(
-    src: Tensor,
-    order: Tensor,
-    ptr: Tensor,
-    num_points: int,
-    interpolation: str,
-    extremes: bool,
-    levels: _Levels,
-    max_num_elements: _Bound,
-    backend: str,
-) -> Tensor:
-    reads = Reads(num_points, interpolation, extremes, tuple(levels))
-    bound = _bound(backend, max_num_elements)
-    return backend_module(backend).apply(src, order, ptr, reads, *bound)
+def _apply_kernel(src, order, ptr, *options):
+    *options, backend = options
+    reads = _reads_and_bound(options, backend == "triton")
+    return backend_module(backend).apply(src, order, ptr, *reads)
 
 
-def _adjoint_kernel(
-    grad: Tensor,
-    order: Tensor,
-    ptr: Tensor,
-    num_points: int,
-    interpolation: str,
-    extremes: bool,
-    levels: _Levels,
-    max_num_elements: _Bound,
-    backend: str,
-) -> Tensor:
-    reads = Reads(num_points, interpolation, extremes, tuple(levels))
-    bound = _bound(backend, max_num_elements)
-    return backend_module(backend).adjoint(grad, order, ptr, reads, *bound)
+def _adjoint_kernel(grad, order, ptr, *options):
+    *options, backend = options
+    reads = _reads_and_bound(options, backend == "triton")
+    return backend_module(backend).adjoint(grad, order, ptr, *reads)
 
 
-def _weighted_kernel(
-    src: Tensor,
-    ptr: Tensor,
-    weight: Tensor,
-    num_points: int,
-    interpolation: str,
-    extremes: bool,
-    levels: _Levels,
-    max_num_elements: _Bound,
-    with_order: bool,
-    backend: str,
-) -> tuple[Tensor, Tensor]:
+def _weighted_kernel(src, ptr, weight, *options):
+    *options, with_order, backend = options
+    *_, levels, max_num_elements = options
     if max_num_elements is None:  # otherwise, nothing is to be read from the device
         check_ptr(src, ptr)
         check_weight(ptr, weight)
         if levels:
             check_counts(ptr, weight)
-    reads = Reads(num_points, interpolation, extremes, tuple(levels))
-    bound = _weighted_bound(backend, max_num_elements)
+    reads, *bound = _reads_and_bound(options, backend == "torch")
     module = backend_module(backend)
     return module.weighted_quantile(src, ptr, weight, reads, with_order, *bound)
 
 
-def _weighted_bound(backend: str, max_num_elements: _Bound) -> tuple:
-    return (max_num_elements,) if backend == "torch" else ()
-
-
-def _weighted_adjoint_kernel(
-    grad: Tensor,
-    src: Tensor,
-    order: Tensor,
-    ptr: Tensor,
-    weight: Tensor,
-    num_points: int,
-    interpolation: str,
-    extremes: bool,
-    levels: _Levels,
-    max_num_elements: _Bound,
-    with_mass: bool,
-    backend: str,
-) -> tuple[Tensor, Tensor]:
+def _weighted_adjoint_kernel(grad, src, order, ptr, weight, *options):
+    *options, with_mass, backend = options
     if _is_differentiated((grad, src, weight)):
         backend = "torch"  # whose operations PyTorch can differentiate once more
-    reads = Reads(num_points, interpolation, extremes, tuple(levels))
-    bound = _weighted_bound(backend, max_num_elements)
+    reads, *bound = _reads_and_bound(options, backend == "torch")
     tensors = (grad, src, order, ptr, weight)
     module = backend_module(backend)
     return module.weighted_adjoint(*tensors, reads, with_mass, *bound)
 
 
-def _weighted_tangent_kernel(
-    src_tangent: Tensor,
-    weight_tangent: Tensor,
-    src: Tensor,
-    order: Tensor,
-    ptr: Tensor,
-    weight: Tensor,
-    num_points: int,
-    interpolation: str,
-    extremes: bool,
-    levels: _Levels,
-    max_num_elements: _Bound,
-    backend: str,
-) -> Tensor:
-    reads = Reads(num_points, interpolation, extremes, tuple(levels))
+def _weighted_tangent_kernel(src_tangent, weight_tangent, *rest):
+    src, order, ptr, weight, *options, _ = rest
+    reads = _reads_and_bound(options, takes_bound=True)
     tensors = (src_tangent, weight_tangent, src, order, ptr, weight)
-    return backend_module("torch").weighted_tangent(*tensors, reads, max_num_elements)
+    return backend_module("torch").weighted_tangent(*tensors, *reads)
 
 
 def _weighted_second_kernel(
-    grad_src: Tensor,
-    grad_weight: Tensor,
-    grad: Tensor,
-    src: Tensor,
-    order: Tensor,
-    ptr: Tensor,
-    weight: Tensor,
-    num_points: int,
-    interpolation: str,
-    extremes: bool,
-    levels: _Levels,
-    max_num_elements: _Bound,
-    backend: str,
-) -> tuple[Tensor, Tensor, Tensor]:
+    grad_src, grad_weight, grad, src, order, ptr, weight, *rest
+):
     """The gradients of the gradients: those of ``grad``, ``src`` and ``weight``."""
-    reads = Reads(num_points, interpolation, extremes, tuple(levels))
+    *options, _ = rest
+    reads, bound = _reads_and_bound(options, takes_bound=True)
     inputs = [x.detach().requires_grad_() for x in (grad, src, weight)]
     with torch.enable_grad():
         outputs = backend_module("torch").weighted_adjoint(
-            *(inputs[0], inputs[1], order, ptr, inputs[2]),
-            *(reads, True, max_num_elements),
+            *(inputs[0], inputs[1], order, ptr, inputs[2]), *(reads, True, bound)
         )
         grads = (grad_src, grad_weight)
         return torch.autograd.grad(outputs, inputs, grads, materialize_grads=True)
@@ -249,7 +171,8 @@ def _remember_quantile(ctx, inputs, output):
 
 def save_tensors(ctx, *tensors):
     ctx.save_for_backward(*tensors)
-    if hasattr(ctx, "save_for_forward"):  # not in a custom operator
+    # Forward mode is a transform, which a custom operator does not know.
+    if is_transformed() and hasattr(ctx, "save_for_forward"):
         ctx.save_for_forward(*tensors)
 
 
@@ -404,6 +327,7 @@ def _refuse_batched_ptr(in_dims: tuple, args: list) -> None:
 
 def make_operator(
     name: str,
+    schema: str,
     kernel: Callable,
     fake: Callable,
     remember: Callable,
@@ -419,7 +343,9 @@ def make_operator(
     operations inside, but for the transforms of :obj:`torch.func`, which would need to
     look at values. Without ``jvp`` and ``vmap``, it must not be transformed.
     """
-    operator = torch.library.custom_op(f"gswe_pyg::{name}", kernel, mutates_args=())
+    operator = torch.library.custom_op(
+        f"gswe_pyg::{name}", kernel, mutates_args=(), schema=schema
+    )
     operator.register_fake(fake)
     if not is_transparent:
         operator.register_autograd(backward, setup_context=remember)
@@ -452,12 +378,15 @@ def make_operator(
         # and 'is_grads_batched' tensors that have no values either.
         if torch.compiler.is_compiling():
             return operator(*args)
+        requires_grad = False
         for arg in args:
-            if isinstance(arg, Tensor) and not is_plain(arg):
-                return operator(*args)
+            if isinstance(arg, Tensor):
+                if not is_plain(arg):
+                    return operator(*args)
+                requires_grad = requires_grad or arg.requires_grad
         if is_transformed():
             return Transformed.apply(*args)
-        if not is_transparent and _is_differentiated(args):
+        if requires_grad and torch.is_grad_enabled() and not is_transparent:
             return Direct.apply(*args)
         return kernel(*args)
 
@@ -485,6 +414,8 @@ def _is_differentiated(args: tuple) -> bool:
 
 quantile = make_operator(
     "segment_quantile",
+    f"(Tensor src, Tensor ptr, {_OPTIONS}, bool with_order, str backend) "
+    "-> (Tensor, Tensor)",
     _quantile_kernel,
     _fake_quantile,
     _remember_quantile,
@@ -494,6 +425,7 @@ quantile = make_operator(
 )
 apply = make_operator(
     "segment_quantile_apply",
+    f"(Tensor src, Tensor order, Tensor ptr, {_OPTIONS}, str backend) -> Tensor",
     _apply_kernel,
     _fake_apply,
     _remember_linear,
@@ -503,6 +435,7 @@ apply = make_operator(
 )
 adjoint = make_operator(
     "segment_quantile_adjoint",
+    f"(Tensor grad, Tensor order, Tensor ptr, {_OPTIONS}, str backend) -> Tensor",
     _adjoint_kernel,
     _fake_adjoint,
     _remember_linear,
@@ -512,6 +445,8 @@ adjoint = make_operator(
 )
 weighted = make_operator(
     "weighted_segment_quantile",
+    f"(Tensor src, Tensor ptr, Tensor weight, {_OPTIONS}, bool with_order, "
+    "str backend) -> (Tensor, Tensor)",
     _weighted_kernel,
     _fake_weighted,
     _remember_weighted,
@@ -521,6 +456,8 @@ weighted = make_operator(
 )
 weighted_adjoint = make_operator(
     "weighted_segment_quantile_adjoint",
+    f"(Tensor grad, {_SORTED}, {_OPTIONS}, bool with_mass, str backend) "
+    "-> (Tensor, Tensor)",
     _weighted_adjoint_kernel,
     _fake_weighted_adjoint,
     _remember_weighted_adjoint,
@@ -531,6 +468,8 @@ weighted_adjoint = make_operator(
 )
 weighted_tangent = make_operator(
     "weighted_segment_quantile_tangent",
+    f"(Tensor src_tangent, Tensor weight_tangent, {_SORTED}, {_OPTIONS}, "
+    "str backend) -> Tensor",
     _weighted_tangent_kernel,
     _fake_weighted_tangent,
     remember_nothing,
@@ -541,6 +480,8 @@ weighted_tangent = make_operator(
 )
 weighted_second = make_operator(
     "weighted_segment_quantile_second",
+    f"(Tensor grad_src, Tensor grad_weight, Tensor grad, {_SORTED}, {_OPTIONS}, "
+    "str backend) -> (Tensor, Tensor, Tensor)",
     _weighted_second_kernel,
     _fake_weighted_second,
     remember_nothing,

@@ -12,6 +12,7 @@ sorted values stood: row ``i`` of a set is that of its ``i``-th smallest value. 
 import os
 from collections import OrderedDict
 from collections.abc import Iterator
+from functools import cached_property
 from itertools import pairwise
 from threading import Lock
 from typing import NamedTuple
@@ -56,7 +57,15 @@ class Reads(NamedTuple):
         return inner + 2 * self.extremes
 
 
-class Terms(NamedTuple):
+class _Arrays(NamedTuple):
+    first: np.ndarray
+    position: np.ndarray
+    weight: np.ndarray
+    first_used: np.ndarray
+    used: np.ndarray
+
+
+class Terms(_Arrays):
     """Points as sums over sorted values, for sets of some sizes, a row for each size.
 
     Of the sorted values, ``used[first_used[row]:first_used[row + 1]]`` occur in a sum.
@@ -64,11 +73,10 @@ class Terms(NamedTuple):
     times the used value number ``position``.
     """
 
-    first: np.ndarray
-    position: np.ndarray
-    weight: np.ndarray
-    first_used: np.ndarray
-    used: np.ndarray
+    @cached_property
+    def addresses(self) -> tuple[int, ...]:
+        """Of the arrays, for compiled code: asking numpy takes its time."""
+        return tuple(array.ctypes.data for array in self)
 
 
 def check_ptr(num_elements: int, bounds: np.ndarray) -> None:

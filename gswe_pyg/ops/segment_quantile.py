@@ -247,6 +247,25 @@ def segment_heads(
           points :math:`(H, L, M)`, or :math:`(H, L, M + 2)` with extremes
         - **output:** :math:`(B, H, L)`
     """
+    out = heads_in_rows(
+        *(src, ptr, head_weight, num_points, interpolation),
+        *(weight, extremes, max_num_elements),
+    )
+    return out.unflatten(1, head_weight.shape[:2])
+
+
+def heads_in_rows(
+    src: Tensor,
+    ptr: Tensor,
+    head_weight: Tensor,
+    num_points: int,
+    interpolation: str,
+    weight: Tensor | None,
+    extremes: bool,
+    max_num_elements: int | None,
+) -> Tensor:
+    """:func:`segment_heads` as ``[B, H * L]``, which a readout returns: one more view,
+    forward and backward, takes as long as the sort of a small graph."""
     grid = _check_grid(num_points, interpolation, weight, extremes)
     _check(src, ptr, weight)
     expected = (src.shape[-1], num_points + 2 * extremes)

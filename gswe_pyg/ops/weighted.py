@@ -158,7 +158,8 @@ class WeightedReads:
             width = total.minimum(self.unit)
             by_rest = (total > self.unit) * share
             by_width = zero + (total <= self.unit)
-            return Windows(left, left + width, by_rest, by_rest + by_width, zero, zero)
+            right = (left + width).where(numerator < denominator, total)
+            return Windows(left, right, by_rest, by_rest + by_width, zero, zero)
         if self.reads.interpolation == "barycentric":
             ends = numerator + 1
             return Windows(

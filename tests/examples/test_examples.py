@@ -1,15 +1,13 @@
 """Runs every script in ``examples/`` in its fast setting, without data."""
 
-import os
 import re
 import runpy
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
-from terminal import run_in_terminal
+from terminal import run_in_terminal, run_python
 
 import gswe_pyg
 from gswe_pyg import GSWEAggregation
@@ -18,20 +16,6 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 # It needs a cluster, which tests/stress/test_ray.py starts.
 ONCE = [path for path in EXAMPLES if path.stem != "embed_with_ray"]
-
-
-def run(folder: Path, *command: str | Path) -> subprocess.CompletedProcess:
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    process = subprocess.run(
-        [sys.executable, *command],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert process.returncode == 0, process.stderr
-    return process
 
 
 @pytest.fixture
@@ -56,7 +40,7 @@ def last_row(output: str) -> list[str]:
 
 @pytest.mark.parametrize("script", ONCE, ids=lambda path: path.stem)
 def test_runs_and_ends_in_a_table_or_a_picture(script, tmp_path):
-    process = run(tmp_path, script, "--fast")
+    process = run_python(script, "--fast", cwd=tmp_path)
     assert "--seed" not in script.read_text() or re.search(r"seed \d", process.stdout)
     pictures = re.findall(r"picture: (\S+\.png)", process.stdout)
     assert pictures or len(process.stdout.splitlines()) > 1
@@ -124,7 +108,7 @@ def test_two_processes_by_torchrun(tmp_path):
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     script = ROOT / "examples" / "distributed.py"
     processes, accuracy, _, difference = last_row(
-        run(tmp_path, *torchrun, script, "--fast").stdout
+        run_python(*torchrun, script, "--fast", cwd=tmp_path).stdout
     )
     assert processes == "2"
     assert 0 <= float(accuracy) <= 1

@@ -455,15 +455,6 @@ def test_parts_cover_everything_once():
                         seen[first:last, start:end] += 1
                         assert end - start >= min(num_slices, 16)  # a full block
                     assert (seen == 1).all()
-        ptr = torch.tensor([0, *sizes]).cumsum(0)
-        of_batch = plan.Plan(ptr.numpy(), Reads(4, "linear"))
-        for num_threads in (1, 2, 5):
-            seen = np.zeros(num_sets, dtype=int)
-            parts = limits.parts_of_graphs(of_batch, 16, num_threads)
-            for first, last, start, end in parts:
-                assert (start, end) == (0, 16)
-                seen[first:last] += 1
-            assert (seen == 1).all()
 
 
 def test_as_many_threads_as_pytorch_may_use(monkeypatch):

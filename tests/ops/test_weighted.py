@@ -262,3 +262,32 @@ def test_a_count_that_vanishes_beside_masses(name):
     assert torch.equal(found, out)
     (grad,) = torch.autograd.grad(out.sum(), src)
     torch.testing.assert_close(grad, torch.ones_like(grad))
+
+
+@pytest.mark.parametrize("name", available())
+@pytest.mark.parametrize("levels", [None, [0.0, 1.0]], ids=["mean", "levels"])
+def test_gradients_of_masses_of_zero_at_the_ends(name, levels):
+    """What an order of the sum loses of the total must not put them elsewhere."""
+    rng = np.random.default_rng(0)
+    src = torch.from_numpy(rng.normal(size=(70, 31)).astype(np.float32))
+    weight = torch.from_numpy(1 + 5 * rng.random(70))
+    weight[torch.from_numpy(rng.random(70) < 0.4)] = 0.0
+    ptr = torch.tensor([0, 12, 70])
+
+    def read(weight, src=src):
+        if levels is None:
+            return segment_quantile(src, ptr, 1, "barycentric", weight)
+        return segment_quantile_at(src, ptr, levels, "linear", weight)
+
+    leaf = weight.clone().requires_grad_()
+    grad_points = torch.from_numpy(rng.normal(size=read(weight).shape)).float()
+    with backend(name):
+        (grad,) = torch.autograd.grad(read(leaf), leaf, grad_points)
+    step, expected = 1e-6, torch.zeros_like(weight)
+    for j in (weight == 0).nonzero().flatten():
+        more = weight.clone()
+        more[j] = step
+        change = read(more, src.double()) - read(weight, src.double())
+        expected[j] = (change * grad_points).sum() / step
+    is_zero = weight == 0
+    torch.testing.assert_close(grad[is_zero], expected[is_zero], rtol=1e-3, atol=1e-3)

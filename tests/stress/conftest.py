@@ -2,8 +2,7 @@
 
 A file is one question. Its docstring is the title and the text of its section on the
 page, ``FULL`` and ``SMALL`` are its sizes (``STRESS_SIZES=small`` takes the small
-ones). A test calls ``measure`` for each number. ``python -m benchmarks stress`` runs
-all of them and writes the page.
+ones). A test calls ``measure`` for each number.
 """
 
 import os
@@ -17,6 +16,10 @@ from benchmarks.engine.measurements import Bystanders, write
 
 SEED = 0
 SCALE = "small" if os.environ.get("STRESS_SIZES") == "small" else "full"
+
+
+def pytest_itemcollected(item):
+    item.add_marker("stress")
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +42,7 @@ def checks(request, sizes):
         title, _, about = request.module.__doc__.strip().partition("\n\n")
         write(
             Path(os.environ["STRESS_RESULTS"]),
-            Path(request.module.__file__).stem.removeprefix("test_"),
+            request.path.stem.removeprefix("test_"),
             bystanders,
             title=title.rstrip("."),
             about=" ".join(about.split()),

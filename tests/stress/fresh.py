@@ -1,6 +1,7 @@
 """Processes of their own: for one function, or for a run of pytest."""
 
 import gc
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -8,7 +9,6 @@ from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from xml.etree import ElementTree
 
 import torch
 import torch.distributed as dist
@@ -20,10 +20,8 @@ ROOT = Path(__file__).parents[2]
 
 def call(function, *arguments, threads=1, timeout=900):
     """What a function returns in a fresh process; one that hangs is killed."""
-    spawn = get_context("spawn")
-    executor = ProcessPoolExecutor(
-        1, context=spawn, initializer=torch.set_num_threads, initargs=(threads,)
-    )
+    options = {"initializer": torch.set_num_threads, "initargs": (threads,)}
+    executor = ProcessPoolExecutor(1, context=get_context("spawn"), **options)
     try:
         return executor.submit(function, *arguments).result(timeout)
     finally:
@@ -54,15 +52,11 @@ def median_seconds(call, budget):
     return timer.blocked_autorange(min_run_time=budget).median
 
 
-def run_tests(folder, *arguments):
-    """Of test files of the repository: how many tests passed, the names of those that
-    did not, and the JUnit report."""
-    path = folder / "report.xml"
-    command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={path}", *arguments]
-    subprocess.run(command, cwd=ROOT, capture_output=True, timeout=3600)
-    report = ElementTree.parse(path).getroot()
-    cases = report.findall(".//testcase")
-    wrong = [c for c in cases if {"failure", "error"} & {child.tag for child in c}]
-    failed = [f"{case.get('classname')}.{case.get('name')}" for case in wrong]
-    skipped = len(report.findall(".//testcase/skipped"))
-    return len(cases) - len(failed) - skipped, failed, report
+def run_tests(*arguments):
+    """How many tests of the repository passed, which did not, and all that is shown."""
+    command = [sys.executable, "-m", "pytest", "-q", "-rfE", *arguments]
+    options = {"cwd": ROOT, "capture_output": True, "text": True, "timeout": 3600}
+    shown = subprocess.run(command, **options).stdout
+    passed = re.search(r"(\d+) passed", shown.splitlines()[-1])
+    failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", shown, re.MULTILINE)
+    return int(passed[1]) if passed else 0, failed, shown

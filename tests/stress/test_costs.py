@@ -1,9 +1,8 @@
 """Costs.
 
 One thread embeds sets in batches, alone and beside a second process that does the same;
-one step of training; and the exchange of the gradients of a model between two processes
-on gloo. Two cores share caches and memory: the second process costs PyTorch's linear
-layer with mean pooling as well, which stands beside ours.
+one step of training; and the exchange of gradients between two processes on gloo. Cores
+share caches: a second process slows down PyTorch's layers, too, which stand beside it.
 [docs/scaling.md](../../docs/scaling.md) extrapolates from these.
 """
 
@@ -11,15 +10,12 @@ from functools import partial
 from statistics import mean, median
 from timeit import repeat
 
-import pytest
 import torch
 import torch.distributed as dist
 from fresh import call, call_together, median_seconds
 from torch_geometric.nn import MeanAggregation
 
 from gswe_pyg import GSWEAggregation
-
-pytestmark = pytest.mark.stress
 
 FULL = {"sizes": [10, 100, 1000], "channels": 64, "slices": 64, "points": 8}
 FULL |= {"elements": 20_000, "seconds": 3.0, "parameters": [10_000, 1_000_000]}
@@ -74,12 +70,9 @@ def set_seconds(sizes, seed):
     found = {}
     for size in sizes["sizes"]:
         num_sets = max(1, sizes["elements"] // size)
-        batch = (
-            torch.randn(num_sets * size, channels),
-            torch.arange(num_sets + 1) * size,
-        )
+        x, ptr = torch.randn(num_sets * size, channels), torch.arange(num_sets + 1)
         for mode, step in steps.items():
-            seconds = median_seconds(partial(step, *batch), sizes["seconds"])
+            seconds = median_seconds(partial(step, x, ptr * size), sizes["seconds"])
             found[size, mode] = seconds / num_sets
     return found
 

@@ -1,8 +1,7 @@
 """Endurance.
 
-Training steps on ragged batches that are all different, in a process of its own for
-each backend, and one with weights: the slope of a line through the memory in use
-(resident set size) over the steps after the first fifth, times the number of steps.
+Training on ragged batches that are all different, by each backend and with weights: the
+slope of the memory in use after the first fifth of the steps, times their number.
 """
 
 import numpy as np
@@ -12,10 +11,9 @@ import torch
 from backends import available, random_sizes
 from fresh import call
 
+from benchmarks.engine.training import step
 from gswe_pyg import GSWEAggregation
 from gswe_pyg.ops import backend
-
-pytestmark = pytest.mark.stress
 
 FULL = {"steps": 10_000, "sets": 32, "largest": 60}
 SMALL = {"steps": 60, "sets": 4, "largest": 10}
@@ -43,16 +41,14 @@ def train(name, weighted, steps, sizes, seed):
     optimizer = torch.optim.Adam(readout.parameters(), lr=1e-3)
     at, mib, sets = [], [], sizes["sets"]
     with backend("torch" if weighted else name):
-        for step in range(steps):
-            numbers = torch.tensor(random_sizes(sets, sizes["largest"], seed + step))
+        for i in range(steps):
+            numbers = torch.tensor(random_sizes(sets, sizes["largest"], seed + i))
             index = torch.arange(sets).repeat_interleave(numbers)
             x = torch.randn(len(index), 16)
             weight = torch.rand(len(index)) + 0.1 if weighted else None
             out = readout(x, index, dim_size=sets, weight=weight)
-            optimizer.zero_grad()
-            out.square().mean().backward()
-            optimizer.step()
-            if step >= steps // 5 and step % max(1, steps // 200) == 0:
-                at.append(step)
+            step(optimizer, out.square().mean())
+            if i >= steps // 5 and i % max(1, steps // 200) == 0:
+                at.append(i)
                 mib.append(psutil.Process().memory_info().rss / 2**20)
     return at, mib

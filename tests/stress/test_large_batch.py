@@ -1,21 +1,17 @@
 """A large batch.
 
-Forward and backward pass of `GSWEAggregation` on one batch with a tenth of the nodes in
-a single set: the peak of the memory of the whole process, with PyTorch, the batch and
-the gradients in it.
+Forward and backward pass on one batch with a tenth of the nodes in a single set: the
+peak of the memory of the whole process, with PyTorch, the batch and the gradients.
 """
 
 import resource
 import sys
 import time
 
-import pytest
 import torch
 from fresh import call
 
 from gswe_pyg import GSWEAggregation
-
-pytestmark = pytest.mark.stress
 
 FULL = {"nodes": 10_000_000, "channels": 16, "slices": 64, "points": 16}
 SMALL = {"nodes": 20_000, "channels": 4, "slices": 8, "points": 4}

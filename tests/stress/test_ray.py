@@ -4,15 +4,11 @@ Tests that run `examples/embed_with_ray.py` on a local cluster: a node that is k
 damaged file, and a second run.
 """
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from fresh import ROOT
+from terminal import run_python
 
-pytestmark = pytest.mark.stress
 pytest.importorskip("ray")
 
 pq = pytest.importorskip("pyarrow.parquet")
@@ -23,31 +19,15 @@ SMALL = FULL
 SCRIPT = str(ROOT / "examples" / "embed_with_ray.py")
 
 
-def run(*command):
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    return subprocess.run(
-        [sys.executable, *command],
-        env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-
-
 def test_a_node_that_is_killed_loses_and_doubles_nothing(sizes, measure):
-    process = run(SCRIPT, *sizes["arguments"])
-    assert process.returncode == 0, process.stderr
-    assert "a node was killed when" in process.stdout
-    rows = [line.split("|") for line in process.stdout.splitlines() if " | " in line]
+    output = run_python(SCRIPT, *sizes["arguments"]).stdout
+    assert "a node was killed when" in output
+    rows = [line.split("|") for line in output.splitlines() if " | " in line]
     found = {name.strip(): value.strip() for name, value in rows}
     for name in ("missing", "twice"):
         measure(f"vectors {name} after a node was killed", int(found[name]), 0)
-    assert found == {
-        "vectors": "12,000",
-        "missing": "0",
-        "twice": "0",
-        "as of one process": "all",
-    }
+    expected = {"vectors": "12,000", "missing": "0", "twice": "0"}
+    assert found == expected | {"as of one process": "all"}
 
 
 # In one process, since Ray takes its time to start.
@@ -73,9 +53,7 @@ print(example["run"](corpus, output, args))
 
 def test_a_damaged_file_is_named_and_a_second_run_goes_on(tmp_path):
     corpus, output = str(tmp_path / "corpus"), str(tmp_path / "vectors")
-    process = run("-c", TWO_RUNS, SCRIPT, corpus, output)
-    assert process.returncode == 0, process.stderr
-    lines = process.stdout.splitlines()
+    lines = run_python("-c", TWO_RUNS, SCRIPT, corpus, output).stdout.splitlines()
     todo = [line for line in lines if line.endswith("files to embed")]
     assert todo == [f"{i} of 3 files to embed" for i in (3, 2, 0)]
     (named,) = [line for line in lines if line.startswith("[") and len(line) > 2]

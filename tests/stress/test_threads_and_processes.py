@@ -1,14 +1,12 @@
 """Threads and processes.
 
-Results of the kernel in several Python threads at once, in the workers of a
-`DataLoader` and in processes that were forked (after the kernel had started threads) or
-spawned, beside those of one thread; whoever hangs is killed and all its results count
-as wrong. PyTorch's own threads do not survive a fork: a forked process has to call
-`torch.set_num_threads(1)`, as the `DataLoader` does for its workers, or a plain sum of
-a large tensor hangs. Then the crowd: two processes with two threads each on two cores,
-as a multiple of the time with one thread each. PyTorch's threads wait for each other by
-spinning, which costs its linear layer and mean pooling as well: ours may not be worse
-than these by more than the margin.
+Results of the kernel in several Python threads at once, in workers of a `DataLoader`,
+in processes that were forked (after the kernel had started threads) or spawned, beside
+those of one thread; all results of whoever hangs count as wrong. PyTorch's own threads
+do not survive a fork: a forked process has to call `torch.set_num_threads(1)`, as the
+`DataLoader` does, or a plain sum of a large tensor hangs. Then two processes with two
+threads each on two cores, as a multiple of the time with one thread each: as PyTorch's
+threads wait by spinning, ours may not be worse than its layers by more than the margin.
 """
 
 import multiprocessing
@@ -25,8 +23,6 @@ from torch_geometric.nn import MeanAggregation
 
 from gswe_pyg import GSWEAggregation
 from gswe_pyg.ops import segment_quantile
-
-pytestmark = pytest.mark.stress
 
 FULL = {"calls": 200, "threads": 4, "nodes": 20_000, "slices": 128}
 FULL |= {"seconds": 2.0, "rounds": 2}
@@ -63,7 +59,8 @@ def test_right_results(sizes, seed, measure):
             # Two threads, so that the kernel has threads of its own before a fork.
             options = {"threads": 2, "timeout": MAX_SECONDS}
             found[way] = call(count_wrong, way, sizes, seed, **options)
-        except (RuntimeError, TimeoutError) as caught:  # a crash, or a deadlock
+        # A crash, or a deadlock of a process or of its child.
+        except (RuntimeError, TimeoutError, multiprocessing.TimeoutError) as caught:
             found[way], error = NUM_BATCHES, repr(caught)
         # Where PyTorch's own sums hang, so may we.
         limit = {"fork peer": None, "fork 2": found.get("fork peer")}.get(way, 0)
@@ -85,32 +82,21 @@ def count_wrong(way, sizes, seed):
         options |= {"collate_fn": _outcome, "batch_size": None, "timeout": MAX_SECONDS}
         found = DataLoader(calls, **options)
     else:
-        found = _in_child(how, method, outcome, batches)
+        may_hang = how == "fork" and method != "1"
+        seconds = HANGING_SECONDS if may_hang else MAX_SECONDS / 2
+        context = multiprocessing.get_context(how)
+        threads = 1 if method == "1" else 2
+        with context.Pool(1, torch.set_num_threads, [threads]) as pool:
+            arrays = pool.apply_async(_outcomes, (outcome, batches)).get(seconds)
+        found = [map(torch.from_numpy, some) for some in arrays]
     return sum(
         not all(map(torch.equal, tensors, expected[i % NUM_BATCHES]))
         for i, tensors in enumerate(found)
     )
 
 
-def _in_child(how, method, outcome, batches):
-    context = multiprocessing.get_context(how)
-    receiver, sender = context.Pipe(duplex=False)
-    arguments = (sender, 1 if method == "1" else 2, outcome, batches)
-    child = context.Process(target=_send_outcomes, args=arguments, daemon=True)
-    child.start()
-    sender.close()
-    may_hang = how == "fork" and method != "1"
-    if not receiver.poll(HANGING_SECONDS if may_hang else MAX_SECONDS / 2):
-        child.kill()
-        raise TimeoutError("the child hangs")
-    found = receiver.recv()
-    child.join()
-    return [[torch.from_numpy(x) for x in arrays] for arrays in found]
-
-
-def _send_outcomes(pipe, threads, outcome, batches):
-    torch.set_num_threads(threads)
-    pipe.send([[x.numpy() for x in outcome(batch)] for batch in batches])
+def _outcomes(outcome, batches):
+    return [[x.numpy() for x in outcome(batch)] for batch in batches]
 
 
 def _batch(i, sizes, seed):

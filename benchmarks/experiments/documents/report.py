@@ -8,12 +8,12 @@ import pandas as pd
 
 from benchmarks.engine.pages import NOT_WORSE, Claim, comparison, origin, spread
 from benchmarks.engine.records import Record, frame
-from benchmarks.engine.statistics import difference
+from benchmarks.engine.statistics import Difference, difference
 from benchmarks.engine.tables import cells, markdown, mean_and_deviation
 from benchmarks.experiments.documents.logistic import LOGISTIC
 from benchmarks.experiments.documents.model import OWN_ARCHITECTURES
 from benchmarks.experiments.documents.run import Run
-from benchmarks.experiments.trials import of_part, trials
+from benchmarks.experiments.trials import trials
 from benchmarks.readouts import READOUTS, by_readout, label
 
 DATASETS = ("twitter", "bbcsport", "classic", "amazon")
@@ -38,7 +38,7 @@ def protocols(records: list[Record]) -> list[pd.DataFrame]:
     """What was trained alike: three folds or more first, then the most epochs. Beside
     each of them stands what has a training of its own: logistic regression, and RepSet
     and ApproxRepSet as their authors train them."""
-    table = frame(of_part(records, "test"), Run)
+    table = frame(records, Run, "test")
     if table.empty:
         return []
     by_authors = table["readout"].isin([*OWN_ARCHITECTURES])
@@ -57,14 +57,11 @@ def protocols(records: list[Record]) -> list[pd.DataFrame]:
     keys = table[settings].where(~table["beside"], 0).agg(tuple, axis=1)
     folds = table.groupby(["series", *SIZE, keys])["fold"].transform("nunique")
     table = table[folds == folds.groupby(keys).transform("max")]
+    table = by_readout(table.sort_values(["series", *SIZE]), [LOGISTIC])
     alike = table[~table["beside"]].groupby(settings)
     groups = [runs for _, runs in alike] or [table[:0]]
     groups.sort(key=lambda runs: (runs["fold"].nunique() < 3, -runs["epochs"].max()))
-    return [_sorted(pd.concat([g, table[table["beside"]]])) for g in groups]
-
-
-def _sorted(table: pd.DataFrame) -> pd.DataFrame:
-    return by_readout(table.sort_values(["series", *SIZE]), [LOGISTIC])
+    return [table[table["beside"] | table.index.isin(runs.index)] for runs in groups]
 
 
 def _epochs(table: pd.DataFrame) -> int:
@@ -98,6 +95,13 @@ def chosen(table: pd.DataFrame, series: str) -> tuple[pd.Series, tuple | None]:
     return pd.Series(values), pd.Series(sizes).mode()[0]
 
 
+def at_shared_sizes(table: pd.DataFrame, one: str, other: str) -> Difference | None:
+    """Of two series, in the mean over the sizes that both have."""
+    both = [_by_fold(table, series) for series in (one, other)]
+    shared = both[0].columns.intersection(both[1].columns)
+    return difference(*(wide[shared].mean(axis=1, skipna=False) for wide in both))
+
+
 def _main(found: Records) -> dict[str, pd.DataFrame]:
     """The first protocol of each data set."""
     parts = {name: protocols(found[name]) for name in DATASETS if name in found}
@@ -121,8 +125,9 @@ def message(found: Records) -> str:
         f"{table.loc[~table['beside'], 'fold'].nunique()} folds"
         for name, table in main.items()
     )
-    order = _sorted(pd.concat(main.values()))["series"].unique()
-    rows = {
+    runs = pd.concat(main.values()).sort_values(["series", *SIZE])
+    order = by_readout(runs, [LOGISTIC])["series"].unique()
+    cells = {
         name: [_chosen_cell(table, series) for series in order]
         for name, table in main.items()
     }
@@ -132,7 +137,7 @@ def message(found: Records) -> str:
             f"Accuracy in % ({extent}), mean ± standard deviation over folds. The size "
             f"of a readout (references x elements) is chosen in each fold by what was "
             f"best in the *other* folds; the one taken most often is shown.",
-            markdown(pd.DataFrame({"readout": order, **rows})),
+            markdown(pd.DataFrame({"readout": order, **cells})),
         ]
     )
 
@@ -148,20 +153,14 @@ def claims(found: Records) -> list[Claim]:
     """What the paper says, and what we add to it."""
     listed = []
     for name, table in _main(found).items():
-
-        def at_shared_sizes(one: str, other: str, table: pd.DataFrame = table):
-            both = [_by_fold(table, series) for series in (one, other)]
-            shared = both[0].columns.intersection(both[1].columns)
-            return difference(*(w[shared].mean(axis=1, skipna=False) for w in both))
-
         rival = "PMA, mean of the sizes of both"
-        effect = at_shared_sizes(GSWE, "PMA")
+        effect = at_shared_sizes(table, GSWE, "PMA")
         listed.append(comparison(GSWE, rival, name, effect, NOT_WORSE))
         for ours, theirs, margin in COMPARED:
             effect = difference(chosen(table, ours)[0], chosen(table, theirs)[0])
             listed.append(comparison(ours, theirs, name, effect, margin))
         for series in (GSWE, "mean"):
-            effect = at_shared_sizes(f"{series}, word counts", series)
+            effect = at_shared_sizes(table, f"{series}, word counts", series)
             listed.append(Claim(f"word counts help {series}", name, effect))
     return listed
 

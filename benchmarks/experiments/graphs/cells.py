@@ -8,13 +8,12 @@ from benchmarks.engine.records import Record, frame
 from benchmarks.engine.statistics import best_cells, most_frequent
 from benchmarks.engine.tables import mean_and_deviation
 from benchmarks.experiments.graphs.controls import NAMES
-from benchmarks.experiments.graphs.data import FOLDS, METRICS, TU
+from benchmarks.experiments.graphs.data import FOLDS, METRICS, TU, score_sign
 from benchmarks.experiments.graphs.run import Run
-from benchmarks.experiments.trials import of_part
 from benchmarks.readouts import by_readout
 
 METRIC_LABELS = {"accuracy": "accuracy, %", "rocauc": "ROC-AUC, %", "rmse": "RMSE"}
-AXES = ("dataset", "readout", "seed")
+AXES = ["dataset", "readout", "seed"]
 #: What makes it another task. Of all other settings the values are taken that are best
 #: on validation parts, for each data set and readout.
 TASK = ["evaluate", "with_size", "elements", "attributes", "splits", "log_degrees"]
@@ -26,7 +25,7 @@ def comparable(records: list[Record], with_size: bool) -> pd.DataFrame:
     """A run for each data set, readout and seed, where all readouts of the data set
     have that seed; those with less than half of the seeds are left out. ``cell`` is
     what validation chose for the readout on the data set. Controls come last."""
-    table = frame(of_part(records, "test"), Run)
+    table = frame(records, Run, "test")
     table = table[table["with_size"] == with_size]
     if table.empty:
         return table
@@ -38,7 +37,7 @@ def comparable(records: list[Record], with_size: bool) -> pd.DataFrame:
     task = pd.Series(map(str, table[TASK].to_numpy().tolist()), table.index)
     usual = task.groupby(table["dataset"]).transform(most_frequent)
     table = table[task == usual]
-    table = table.assign(good=table["valid"] * table["dataset"].map(sign))
+    table = table.assign(good=table["valid"] * table["dataset"].map(score_sign))
     table = best_cells(table, ["dataset", "readout"], CHOSEN, "good")
     is_control = table["readout"].isin(NAMES)
     rivals = _by_fold(_complete(table[~is_control]))
@@ -60,7 +59,7 @@ def _by_fold(table: pd.DataFrame) -> pd.DataFrame:
     is_fold = (table["splits"] == "public") & table["dataset"].isin(TU)
     seed = table["seed"].where(~is_fold, table["seed"] % FOLDS)
     how = {name: "mean" if name in MEASURED else "first" for name in table}
-    groups = table.assign(seed=seed).groupby(list(AXES), sort=False, as_index=False)
+    groups = table.assign(seed=seed).groupby(AXES, sort=False, as_index=False)
     return groups.agg({name: how[name] for name in how if name not in AXES})
 
 
@@ -74,10 +73,6 @@ def _epoch_ratios(table: pd.DataFrame) -> pd.Series:
     mean = means["epoch_seconds"].median()
     beside = mean.reindex(pd.MultiIndex.from_frame(table[keys]))
     return table["epoch_seconds"] / beside.to_numpy()
-
-
-def sign(dataset: str) -> int:
-    return -1 if METRICS[dataset] == "rmse" else 1
 
 
 def overlap(dataset: str) -> float:

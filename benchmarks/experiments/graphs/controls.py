@@ -8,8 +8,7 @@ from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 from torch_geometric.nn.aggr import MeanAggregation
 
-from benchmarks.experiments.graphs.data import GraphTask
-from benchmarks.experiments.set_table import SetTable
+from benchmarks.experiments.graphs.data import GraphTask, predict
 from benchmarks.readouts import WithSize
 from gswe_pyg import GSWEAggregation
 from gswe_pyg.models import GNNWithReadout
@@ -48,11 +47,8 @@ def of_untrained(model: GNNWithReadout, task: GraphTask) -> Tensor:
 
 
 def _vectors(model: GNNWithReadout, task: GraphTask, part: Tensor) -> Tensor:
-    def run(b: SetTable) -> Tensor:
-        edges, size = b.joined_edges(), len(b)
-        return model(b.x, edges, b.index(), edge_attr=b.edge_attr, batch_size=size)
-
-    return torch.cat([run(batch) for batch in task.graphs.batches(part, BATCH)])
+    batches, device = task.graphs.batches(part, BATCH), task.graphs.x.device
+    return torch.cat([predict(model, batch, device) for batch in batches])
 
 
 def fit(x: Tensor, task: GraphTask, is_regression: bool) -> dict[str, float]:

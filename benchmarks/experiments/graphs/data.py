@@ -112,6 +112,19 @@ DATASETS: Registry = Registry(
 METRICS = dict.fromkeys(DATASETS, "accuracy") | OGB
 
 
+def score_sign(dataset: str) -> int:
+    """Minus one where less is better."""
+    return -1 if METRICS[dataset] == "rmse" else 1
+
+
+def predict(model: torch.nn.Module, batch: SetTable, device: torch.device) -> Tensor:
+    x, index, edges, edge_attr = (
+        None if values is None else values.to(device)
+        for values in (batch.x, batch.index(), batch.joined_edges(), batch.edge_attr)
+    )
+    return model(x, edges, index, edge_attr=edge_attr, batch_size=len(batch))
+
+
 def _accuracy(out: Tensor, y: Tensor) -> float:
     return (out.argmax(dim=-1) == y).double().mean().item()
 

@@ -4,8 +4,9 @@ import pandas as pd
 
 from benchmarks.engine.statistics import difference
 from benchmarks.engine.tables import markdown
-from benchmarks.experiments.graphs.cells import overlap, sign
+from benchmarks.experiments.graphs.cells import overlap
 from benchmarks.experiments.graphs.controls import NAMES
+from benchmarks.experiments.graphs.data import score_sign
 from benchmarks.readouts import label
 
 
@@ -14,7 +15,7 @@ def power(table: pd.DataFrame) -> list[str]:
     rows = {}
     for dataset, runs in table.groupby("dataset", sort=False):
         scores = runs.pivot(index="seed", columns="readout", values="test")
-        scores *= 100 * sign(dataset)
+        scores *= 100 * score_sign(dataset)
         valid = runs.groupby("readout")["good"].mean()
         valid = valid.drop(["mean", *NAMES], errors="ignore")
         if len(scores) > 2 and "mean" in scores and len(valid):

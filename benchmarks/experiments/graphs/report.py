@@ -6,7 +6,7 @@ from statistics import geometric_mean, median
 
 import pandas as pd
 
-from benchmarks.engine.pages import Claim, origin
+from benchmarks.engine.pages import origin
 from benchmarks.engine.records import Record, frame
 from benchmarks.engine.statistics import (
     Difference,
@@ -19,15 +19,15 @@ from benchmarks.experiments.graphs.cells import (
     comparable,
     overlap,
     score,
-    sign,
     title,
     unit,
     wide,
 )
 from benchmarks.experiments.graphs.controls import NAMES
+from benchmarks.experiments.graphs.data import score_sign
 from benchmarks.experiments.graphs.power import power
 from benchmarks.experiments.graphs.run import Run
-from benchmarks.experiments.trials import of_part, trials
+from benchmarks.experiments.trials import trials
 from benchmarks.readouts import colour, label
 
 LEVEL = 0.05
@@ -61,20 +61,22 @@ def summary(records: list[Record]) -> str:
 
 
 def part(config: str, records: list[Record], folder: Path) -> str:
-    if records and not of_part(records, "test"):
-        return _trials(records)
-    sized, plain = _sized(records), comparable(records, with_size=False)
+    """Scores and settings, first those with the size for all; or the trials."""
+    tested, sized = frame(records, Run, "test"), _sized(records)
+    if tested.empty:
+        return _trials(records) or NOTHING
+    plain = comparable(records, with_size=False)
     if len(sized):
-        texts = [_scores(sized), *_anchors(sized), _protocols(sized)]
+        texts = [_scores(sized), *_anchors(sized), _settings(sized)]
         if len(plain):
             texts += ["The same without the size, for all:", _scores(plain)]
-        if heads := _effects(sized):
-            draw(heads, folder / f"{config}.png")
+        if len(effects := _effects(sized)):
+            draw(effects, folder / f"{config}.png")
+    elif len(plain):
+        texts = [_scores(plain), *power(plain), _settings(plain)]
     else:
         texts = [NOTHING]
-        if len(plain):
-            texts = [_scores(plain), *power(plain), _protocols(plain)]
-    return "\n\n".join([f"{origin(frame(of_part(records, 'test'), Run))}.", *texts])
+    return "\n\n".join([f"{origin(tested)}.", *texts])
 
 
 def _trials(records: list[Record]) -> str:
@@ -93,60 +95,58 @@ def _sized(records: list[Record]) -> pd.DataFrame:
 def message(found: Mapping[str, list[Record]]) -> str:
     """What the comparison says, in a sentence, and its differences."""
     table = _sized(found.get("readouts", []))
-    heads = _effects(table)
-    if not heads:
+    effects = _effects(table)
+    if effects.empty:
         return ""
-    ratios = _relative_epochs(table)
-    texts = []
-    for readout, effect in heads.items():
-        text = f"{label(readout)}{_verdict(effect)}"
+    texts, tables, ratios = [], [], _relative_epochs(table)
+    for readout, of_readout in effects.groupby("readout", sort=False):
+        text = f"{label(readout)}{_verdict(of_readout)}"
         if readout in ratios:
             time = f"{ratios[readout]} the time of one with mean pooling"
             text += f" An epoch takes {time}."
         texts.append(f"**{text}**")
-    texts += _without_training(table)
+        tables += [f"{label(readout)}:", _effects_table(of_readout)]
     folds = table.groupby("dataset", sort=False)["seed"].nunique()
     texts += [
+        *_without_training(table),
         f"Folds or seeds: {', '.join(f'{d} {n}' for d, n in folds.items())}.",
         "![Less error than with mean and max pooling](readouts.png)",
         LEGEND,
     ]
-    for readout, effect in heads.items():
-        texts += [f"{label(readout)}:", _effects_table(effect)]
-    return "\n\n".join(texts)
+    return "\n\n".join(texts + tables)
 
 
 def _without_training(table: pd.DataFrame) -> list[str]:
     """Where training a network bought nothing."""
-    scores = wide(table, "test", lambda d, values: sign(d) * values.mean())
     controls = table[table["readout"].isin(NAMES)]
     if controls.empty:
         return []
-    valid = controls.groupby(["dataset", "readout"])["good"].mean().unstack()
-    chosen = valid.idxmax(axis=1)
-    best = pd.Series({dataset: scores.loc[dataset, r] for dataset, r in chosen.items()})
-    scores = scores.loc[best.index]
-    found = []
-    for readout in ("mean", *HEADS):
-        where = best.index[best > scores[readout]]
-        found.append(f"{label(readout)} on {', '.join(where) or 'none'}")
-    less = "; than ".join(found)
+    scores = wide(table, "test", lambda d, values: score_sign(d) * values.mean())
+    chosen = controls.groupby(["dataset", "readout"])["good"].mean().unstack()
+    found = {readout: [] for readout in ("mean", *HEADS)}
+    for dataset, control in chosen.idxmax(axis=1).items():
+        for readout in found:
+            if scores.loc[dataset, control] > scores.loc[dataset, readout]:
+                found[readout].append(dataset)
+    less = "; than ".join(
+        f"{label(readout)} on {', '.join(where) or 'none'}"
+        for readout, where in found.items()
+    )
     return [f"A control that trains no network scores higher than {less}."]
 
 
-def _effects(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """How heads differ from their rivals: a row per data set and rival; positive is
-    better, ``p`` is Holm's over the data sets."""
+def _effects(table: pd.DataFrame) -> pd.DataFrame:
+    """How heads differ from their rivals: a row per head, data set and rival; positive
+    is better, ``p`` is Holm's over the data sets."""
     rows = []
     for dataset, runs in table.groupby("dataset", sort=False):
-        scores = sign(dataset) * runs.pivot(
+        scores = score_sign(dataset) * runs.pivot(
             index="seed", columns="readout", values="test"
         )
         if not {*PLAIN, *HEADS} <= set(scores):
             continue
-        valid = (
-            runs.groupby("readout")["good"].mean().drop(list(NAMES), errors="ignore")
-        )
+        valid = runs.groupby("readout")["good"].mean()
+        valid = valid.drop(list(NAMES), errors="ignore")
         is_head = valid.index.str.startswith("gswe_heads")
         rivals = {
             "mean": "mean",
@@ -156,16 +156,14 @@ def _effects(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
         }
         for readout in HEADS:
             for which, rival in rivals.items():
-                error = abs((sign(dataset) > 0) - scores[rival].mean())
+                error = abs((score_sign(dataset) > 0) - scores[rival].mean())
                 pair = scores[readout], scores[rival]
                 found = difference(*pair, 1, overlap(dataset))
                 rows.append((readout, which, dataset, rival, error, *found))
-    if not rows:
-        return {}
     columns = ["readout", "which", "dataset", "rival", "error", *Difference._fields]
-    found = pd.DataFrame(rows, columns=columns)
-    found["p"] = found.groupby(["readout", "which"])["p"].transform(holm)
-    return dict(list(found.groupby("readout", sort=False)))
+    effects = pd.DataFrame(rows, columns=columns)
+    effects["p"] = effects.groupby(["readout", "which"])["p"].transform(holm)
+    return effects
 
 
 def _verdict(found: pd.DataFrame) -> str:
@@ -197,12 +195,11 @@ def _effects_table(found: pd.DataFrame) -> str:
     return markdown(pd.Series(cells).unstack(sort=False), "data set")
 
 
-def draw(heads: Mapping[str, pd.DataFrame], path: Path) -> None:
+def draw(effects: pd.DataFrame, path: Path) -> None:
     """Less error than mean and max have, in per cent, so that all units are one."""
     from benchmarks.engine.figures import intervals
 
-    found = pd.concat(heads.values())
-    found = found[found["which"].isin(PLAIN)]
+    found = effects[effects["which"].isin(PLAIN)]
     table = pd.DataFrame(
         {
             "panel": "against " + found["which"] + " pooling",
@@ -227,7 +224,9 @@ def _scores(table: pd.DataFrame) -> str:
     """Scores, ranks, parameters and the time of an epoch, a row per readout."""
     texts = wide(table, "test", score)
     # As they are printed, so that what looks equal is.
-    means = wide(table, "test", lambda d, v: sign(d) * float(score(d, v).split()[0]))
+    means = wide(
+        table, "test", lambda d, v: score_sign(d) * float(score(d, v).split()[0])
+    )
     shown = bold_best(texts, means).rename(title).T
     learned = means.drop(columns=list(NAMES), errors="ignore").dropna(axis=1)
     ranks = learned.rank(axis=1, ascending=False).mean()
@@ -261,7 +260,8 @@ def _anchors(table: pd.DataFrame) -> list[str]:
     return [text, markdown(ours.rename(index=title), "data set")]
 
 
-def _protocols(table: pd.DataFrame) -> str:
+def _settings(table: pd.DataFrame) -> str:
+    """Those of all readouts of a data set, and those that each has of its own."""
     keys = ["epochs", "batch_size", "hidden", "layers", "elements"]
     groups = table[~table["readout"].isin(NAMES)].groupby("dataset", sort=False)
     shown = groups[keys].agg(
@@ -277,8 +277,3 @@ def _protocols(table: pd.DataFrame) -> str:
     if cells.stack().any():
         text += f"\n\nWhat validation chose:\n\n{markdown(cells.T, 'readout')}"
     return text
-
-
-def claims(records: Mapping[str, list[Record]]) -> list[Claim]:
-    """The page opens with its message instead."""
-    return []

@@ -11,8 +11,12 @@ from benchmarks.engine.config import PARTS, setting
 from benchmarks.engine.grid import Context, Outcome
 from benchmarks.engine.training import Best, epoch, num_parameters, significant
 from benchmarks.experiments.graphs import controls
-from benchmarks.experiments.graphs.data import DATASETS, METRICS, GraphTask
-from benchmarks.experiments.set_table import SetTable
+from benchmarks.experiments.graphs.data import (
+    DATASETS,
+    GraphTask,
+    predict,
+    score_sign,
+)
 from benchmarks.readouts import READOUTS, SLICERS, ReadoutSettings, Shape, WithSize
 from gswe_pyg.models import GINE, CategoryEncoder, GNNWithReadout
 
@@ -85,8 +89,7 @@ def execute(run: Run, context: Context) -> Outcome:
 
     # With the same seed, all readouts see the same batches.
     generator = torch.Generator().manual_seed(run.seed)
-    sign = -1 if METRICS[run.dataset] == "rmse" else 1
-    best, seconds = Best(model), []
+    sign, best, seconds = score_sign(run.dataset), Best(model), []
     curves: dict[str, list[float]] = {"valid": [], "train_loss": []}
     for number in range(run.epochs):
         model.train()
@@ -158,19 +161,11 @@ def _without_training(run: Run, task: GraphTask) -> Outcome:
         x = controls.of_untrained(model, task)
     else:
         x = controls.of_features(task, run.with_size)
-    scores = controls.fit(x, task, is_regression=METRICS[run.dataset] == "rmse")
+    scores = controls.fit(x, task, is_regression=score_sign(run.dataset) < 0)
     if run.evaluate != "test":
         del scores["test"]
     num_models = 1 if task.num_outputs == 2 else task.num_outputs
     return Outcome(scores, parameters=num_models * (x.size(1) + 1))
-
-
-def predict(model: torch.nn.Module, batch: SetTable, device: torch.device) -> Tensor:
-    x, index, edges, edge_attr = (
-        None if values is None else values.to(device)
-        for values in (batch.x, batch.index(), batch.joined_edges(), batch.edge_attr)
-    )
-    return model(x, edges, index, edge_attr=edge_attr, batch_size=len(batch))
 
 
 @torch.no_grad()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from benchmarks.engine.pages import Claim, origin
+from benchmarks.engine.pages import origin
 from benchmarks.engine.records import Record, frame
 from benchmarks.engine.statistics import best_cells
 from benchmarks.engine.tables import cells, markdown
@@ -65,7 +65,3 @@ def part(config: str, records: list[Record], folder: Path) -> str:
         f"processor time of a training step relative to the mean's.\n\n"
         f"{summary(records)}"
     )
-
-
-def claims(records: Mapping[str, list[Record]]) -> list[Claim]:
-    return []

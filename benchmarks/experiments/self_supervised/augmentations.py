@@ -6,6 +6,7 @@ second, so the sets of the batch are treated in one go.
 """
 
 import math
+from dataclasses import replace
 
 import torch
 from torch import Generator, Tensor
@@ -31,10 +32,7 @@ def rotate_sets(sets: SetTable, generator: Generator, noise: float) -> Tensor:
 
 def jitter_elements(sets: SetTable, generator: Generator, noise: float) -> Tensor:
     """Moves each element by Gaussian noise of zero mean and that deviation."""
-    return _jitter(sets.x, generator, noise)
-
-
-def _jitter(x: Tensor, generator: Generator, noise: float) -> Tensor:
+    x = sets.x
     return x + noise * torch.randn(x.shape, dtype=x.dtype, generator=generator)
 
 
@@ -50,4 +48,4 @@ def bend_and_jitter(sets: SetTable, generator: Generator, noise: float) -> Tenso
     shift = centre + SHIFT * noise * draw(2)
     bent = torch.einsum("nij,nj->ni", bend[index], sets.x - centre)
     moved = _turn(bent, (ANGLE * draw())[index]) + shift[index]
-    return _jitter(moved, generator, noise)
+    return jitter_elements(replace(sets, x=moved), generator, noise)

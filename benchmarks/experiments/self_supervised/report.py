@@ -1,6 +1,6 @@
 """Learning without labels beside its controls (paper, figure 3)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,7 @@ from benchmarks.engine.statistics import Difference, difference
 from benchmarks.engine.tables import cells, markdown, mean_and_deviation
 from benchmarks.experiments.self_supervised.frozen import WITHOUT_NETWORK
 from benchmarks.experiments.self_supervised.run import Run
-from benchmarks.experiments.trials import accuracy, of_part, trials
+from benchmarks.experiments.trials import accuracy, trials
 from benchmarks.readouts import READOUTS, by_readout, label
 
 NAMES = {
@@ -33,12 +33,12 @@ COMPARED = (
     ("gswe_heads4", "pma_near_origin", 0.0),
     ("gswe_heads4", "sliced", 0.0),
 )
-#: What differs between the cells of a table; what each loss may have of its own; what a
-#: control has in common with what was trained.
+#: What differs between the cells of a table; what is the same for all that was trained,
+#: but for the rate, of which each loss may have its own; what a control shares with it.
 AXES = ("readout", "loss", "points", "start", "seed", "directions")
-OF_LOSS = ["epochs", "learning_rate"]
-DATA = ["dataset", "train_sets", "test_sets", "evaluate", "unit_scale", "draw_data"]
 PROTOCOL = [name for name in Run.__dataclass_fields__ if name not in AXES]
+ALIKE = [name for name in PROTOCOL if name != "learning_rate"]
+DATA = ["dataset", "train_sets", "test_sets", "evaluate", "unit_scale", "draw_data"]
 #: What not all runs have measured.
 MEASURED = ("train_loss", "view_share", "embed_seconds", "logistic", "perceptron")
 Records = Mapping[str, list[Record]]
@@ -46,52 +46,47 @@ Records = Mapping[str, list[Record]]
 
 def runs_on_test(records: list[Record]) -> pd.DataFrame:
     """``series`` is the row of a run in a table, ``how`` its column."""
-    table = frame(of_part(records, "test"), Run)
+    table = frame(records, Run, "test")
     table = table.reindex(columns=dict.fromkeys([*table, *MEASURED]))
     table["how"] = table["loss"].map(HOW).where(table["epochs"] > 0, UNTRAINED)
-    sizes = ", " + table["points"].astype(str)
-    sizes = sizes.where(table["readout"].map(_has_points), "")
-    sliced = (
-        ", " + table["directions"].astype(str) + " x " + table["points"].astype(str)
-    )
-    sizes = sizes.mask(table["readout"] == "sliced", sliced)
-    starts = ", start " + table["start"].map("{:g}".format)
-    several = table.groupby("readout")["start"].transform("nunique") > 1
-    table["series"] = table["readout"].map(label) + sizes + starts.where(several, "")
+    table["series"] = [label(run.readout) + _size(run) for run in table.itertuples()]
+    cells = table.groupby([*ALIKE, "readout", "loss"], dropna=False)
+    for name in ("start", "learning_rate"):
+        text = f", {name.replace('_', ' ')} " + table[name].map("{:g}".format)
+        table["series"] += text.where(cells[name].transform("nunique") > 1, "")
     return by_readout(table.sort_values(["points", "directions"]), WITHOUT_NETWORK)
 
 
-def _has_points(readout: str) -> bool:
-    return readout in READOUTS and READOUTS[readout].uses("points")
+def _size(run: tuple) -> str:
+    if run.readout == "sliced":
+        return f", {run.directions} x {run.points}"
+    has_points = run.readout in READOUTS and READOUTS[run.readout].uses("points")
+    return f", {run.points}" if has_points else ""
 
 
-def protocols(records: list[Record]) -> list[tuple[str, pd.DataFrame]]:
+def protocols(records: list[Record]) -> list[pd.DataFrame]:
     """What was trained alike, each with its controls; those with controls first, then
     the most kinds of cells. Controls alone, if nothing was trained."""
     table, found = runs_on_test(records), []
     is_control = table["epochs"] == 0
-    alike = [name for name in PROTOCOL if name not in OF_LOSS]
-    for _, runs in table[~is_control].groupby(alike, dropna=False):
-        is_one = runs.groupby("loss")[OF_LOSS].nunique().max(axis=None) == 1
-        for _, own in [((), runs)] if is_one else runs.groupby(OF_LOSS):
-            fits = table["backbone"].isin([own["backbone"].iloc[0], "none"])
-            for name in DATA:
-                fits &= table[name].isin(own[name])
-            whole = table[(is_control & fits) | table.index.isin(own.index)]
-            found.append((_settings(own[PROTOCOL]), whole))
-    if not found:
-        groups = table.groupby(DATA, dropna=False)
-        found = [(_settings(runs[DATA]), runs) for _, runs in groups]
+    for _, own in table[~is_control].groupby(ALIKE, dropna=False):
+        fits = table["backbone"].isin([own["backbone"].iloc[0], "none"])
+        for name in DATA:
+            fits &= table[name].isin(own[name])
+        found.append(table[(is_control & fits) | table.index.isin(own.index)])
+    found = found or [runs for _, runs in table.groupby(DATA, dropna=False)]
 
-    def rank(item: tuple[str, pd.DataFrame]) -> tuple:
-        kinds = item[1].groupby(["series", "how"]).ngroups
-        return UNTRAINED not in set(item[1]["how"]), -kinds, -len(item[1])
+    def rank(table: pd.DataFrame) -> tuple:
+        kinds = table.groupby(["series", "how"]).ngroups
+        return UNTRAINED not in set(table["how"]), -kinds, -len(table)
 
     return sorted(found, key=rank)
 
 
-def _settings(runs: pd.DataFrame) -> str:
+def _settings(table: pd.DataFrame) -> str:
     """What is set; ``/`` between the values of the two losses."""
+    trained = table[table["epochs"] > 0]
+    runs = table[DATA] if trained.empty else trained[PROTOCOL]
     values = {name: runs[name].dropna().unique() for name in runs}
     return ", ".join(
         f"{name}={'/'.join(f'{v:g}' if not isinstance(v, str) else v for v in found)}"
@@ -102,27 +97,24 @@ def _settings(runs: pd.DataFrame) -> str:
 
 def summary(records: list[Record]) -> str:
     """The accuracies, for a terminal."""
-    return "\n\n".join(_accuracies(table) for _, table in protocols(records))
+    return "\n\n".join(map(_accuracies, protocols(records)))
 
 
 def _accuracies(table: pd.DataFrame) -> str:
     """A row per series; what was measured of it in columns."""
     wide = cells(table, "series", "how", "accuracy")
     wide = wide[[how for how in (UNTRAINED, *HOW.values()) if how in wide]]
-
-    def median(column: str, how: str) -> pd.Series:
-        return table[table["how"] == how].groupby("series")[column].median()
-
-    digits = "{:.2f}".format
+    medians = table.groupby(["how", "series"])[list(MEASURED)].median()
+    digits = "{:.2f}".format  # of what diverged: nan
     if SIMCLR in wide:
         runs = table[table["how"] == SIMCLR]
         learned = runs["train_loss"] < _chance(runs["batch_size"])
         failed = learned.groupby(runs["series"]).mean() < 0.5
         wide.loc[failed[failed].index, SIMCLR] += " †"
-        wide["SimCLR loss"] = median("train_loss", SIMCLR).map(digits)
+        wide["SimCLR loss"] = medians.loc[SIMCLR, "train_loss"].map(digits)
     if table["view_share"].notna().any():
         for how in (how for how in HOW.values() if how in wide):
-            wide[f"{how} views"] = median("view_share", how).dropna().map(digits)
+            wide[f"{how} views"] = medians.loc[how, "view_share"].dropna().map(digits)
     if table["embed_seconds"].isna().all():
         parameters = table.groupby("series")["parameters"].first()
         wide["parameters"] = parameters.map("{:,.0f}".format)
@@ -130,7 +122,7 @@ def _accuracies(table: pd.DataFrame) -> str:
         wide = wide.rename(columns={UNTRAINED: "1-NN"})
         for name in ("logistic", "perceptron"):
             wide[name] = table.groupby("series")[name].agg(mean_and_deviation)
-        wide["seconds to embed"] = median("embed_seconds", UNTRAINED).map(digits)
+        wide["seconds to embed"] = medians.loc[UNTRAINED, "embed_seconds"].map(digits)
     return markdown(wide, "readout")
 
 
@@ -141,11 +133,11 @@ def _chance(batch_size: pd.Series) -> pd.Series:
 def part(name: str, records: list[Record], folder: Path) -> str:
     """A table for each protocol, the first with a figure, then the trials."""
     parts = []
-    for number, (protocol, table) in enumerate(protocols(records)):
+    for number, table in enumerate(protocols(records)):
         seeds = table.groupby(["series", "how"])["seed"].nunique()
         caption = (
             f"1-NN accuracy in % on test sets, mean ± standard deviation over seeds "
-            f"({spread(seeds)} a cell); {origin(table)} ({protocol})."
+            f"({spread(seeds)} a cell); {origin(table)} ({_settings(table)})."
         )
         if SIMCLR in set(table["how"]):
             chance = _chance(table.loc[table["epochs"] > 0, "batch_size"]).iloc[0]
@@ -171,24 +163,23 @@ def _with_share(runs: pd.DataFrame) -> str:
     return accuracy(runs) + (f" ({share:.2f})" if share == share else "")
 
 
-def _main(found: Records) -> Iterator[tuple[str, pd.DataFrame]]:
+def _main(found: Records) -> dict[str, pd.DataFrame]:
     """The first protocol of each data set."""
-    for name in NAMES:
-        if name in found and (of_config := protocols(found[name])):
-            yield name, of_config[0][1]
+    parts = {name: protocols(found[name]) for name in NAMES if name in found}
+    return {name: tables[0] for name, tables in parts.items() if tables}
 
 
 def message(found: Records) -> str:
     """How much of what was trained is above its controls."""
     lines = [_without_training(runs_on_test(records)) for records in found.values()]
-    for name, table in _main(found):
-        means = table.groupby(["series", "how"])["accuracy"].mean().unstack()
-        means = means.reindex(columns=[UNTRAINED, *HOW.values()])
-        controls, trained = means.pop(UNTRAINED), means.stack().dropna()
-        own = controls[trained.index.get_level_values("series")].to_numpy()
+    for name, table in _main(found).items():
+        means = table.groupby(["how", "series"])["accuracy"].mean()
+        controls = means.reindex([UNTRAINED], level="how").droplevel("how")
+        trained = means.drop(UNTRAINED, errors="ignore").droplevel("how")
+        beside = controls.reindex(trained.index)
         text = (
-            f"- **{NAMES[name]}**: {(trained > own).sum()} of "
-            f"{(own == own).sum()} trained cells are above their untrained network"
+            f"- **{NAMES[name]}**: {(trained > beside).sum()} of "
+            f"{beside.notna().sum()} trained cells are above their untrained network"
         )
         sliced = controls[controls.index.str.startswith(label("sliced"))].max()
         if sliced == sliced:
@@ -219,7 +210,7 @@ def _without_training(table: pd.DataFrame) -> str:
 def claims(found: Records) -> list[Claim]:
     """What the paper says of figure 3, and what the controls say."""
     listed = []
-    for name, table in _main(found):
+    for name, table in _main(found).items():
         untrained = _by_readout(table[table["how"] == UNTRAINED])
         free = {k: wide for k, wide in untrained.items() if k in WITHOUT_NETWORK}
         for how in HOW.values():

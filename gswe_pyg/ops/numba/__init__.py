@@ -5,8 +5,8 @@ From above to below: :mod:`~gswe_pyg.ops.numba.backend` and, for sets with masse
 :mod:`~gswe_pyg.ops.numba.batch` and :mod:`~gswe_pyg.ops.numba.job` say what is to be
 done; :mod:`~gswe_pyg.ops.numba.interpolate`, :mod:`~gswe_pyg.ops.numba.large` and
 :mod:`~gswe_pyg.ops.numba.weighted_kernels` are the compiled loops over graphs,
-:mod:`~gswe_pyg.ops.numba.sort` the network, and :mod:`~gswe_pyg.ops.numba.simd` and
-:mod:`~gswe_pyg.ops.numba.vector` the instructions that they are made of.
+:mod:`~gswe_pyg.ops.numba.sort` the network, and :mod:`~gswe_pyg.ops.numba.simd` the
+instructions that they are made of.
 """
 
 from gswe_pyg.ops.numba.backend import adjoint, apply, heads, heads_adjoint, quantile

@@ -56,12 +56,12 @@ def heads(
     with_order: bool,
     with_points: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Combinations ``[B, H, L]`` of the points by weights ``[H, L, R]``; the order; and
-    the points ``[B, R, L]``, which the gradient of the weights needs."""
+    """Combinations ``[B, H * L]`` of the points by weights ``[H, L, R]``; the order;
+    and the points ``[B, R, L]``, which the gradient of the weights needs."""
     plan, job = new_job(ptr, reads, *src.shape)
     weight = _rows_of_heads(head_weight)
     num_heads, num_slices, _ = head_weight.shape
-    out = new_floats(plan.num_sets, num_heads, num_slices)
+    out = new_floats(plan.num_sets, num_heads * num_slices)
     points = new_floats(0)
     if with_points:
         points = new_floats(plan.num_sets, reads.num_reads, num_slices)
@@ -112,11 +112,10 @@ def heads_adjoint(
     num_elements = order.shape[0] if order.dim() == 2 else None  # nothing is written
     plan, job = new_job(ptr, reads, num_elements, num_slices)
     grad_src = new_floats(*order.shape)
-    sums = torch.zeros(
-        (job.num_chunks, num_heads, num_reads, num_slices) if points.dim() == 3 else 0,
-        dtype=torch.float64,
-        device=_CPU,
-    )
+    with_weight = points.dim() == 3
+    chunks = () if job.num_chunks == 1 else (job.num_chunks,)
+    shape = (*chunks, num_heads, num_reads, num_slices) if with_weight else (0,)
+    sums = torch.zeros(shape, dtype=torch.float64, device=_CPU)
     if plan.num_elements > 0 and num_slices > 0:
         values, weight = as_floats(grad), _rows_of_heads(head_weight)
         order, points = order.contiguous(), points.contiguous()
@@ -124,12 +123,12 @@ def heads_adjoint(
         job.out = address_of(values)
         if grad_src.dim() == 2:
             job.order, job.grad_src = address_of(order), address_of(grad_src)
-        if points.dim() == 3:
+        if with_weight:
             job.points, job.grad_head_weight = address_of(points), address_of(sums)
         num_elements = plan.num_elements * num_slices
         run(interpolate.heads_adjoint, job, _num_placed(plan), num_elements)
-    if points.dim() == 3:
-        sums = (sums.squeeze(0) if job.num_chunks == 1 else sums.sum(0)).mT
+    if with_weight:
+        sums = (sums.sum(0) if chunks else sums).mT
     return cast_like(grad_src, grad), sums.to(head_weight.dtype)
 
 
@@ -176,7 +175,7 @@ def _sort(
             (large.heads_of_sorted, large.heads_and_order_of_sorted),
         )[job.num_heads > 0][with_order]
         dtype = np.int64 if with_order else np.int32
-        sort_large(values, plan, job, finish, dtype)
+        sort_large(plan, job, finish, dtype)
     if plan.largest <= job.largest or (plan.sizes <= job.largest).any():
         kernel = (
             (interpolate.quantile, interpolate.quantile_and_order),
@@ -187,23 +186,20 @@ def _sort(
     return order
 
 
-def sort_large(src: Tensor, plan: Plan, job: Job, finish: Kernel, dtype: type) -> None:
+def sort_large(plan: Plan, job: Job, finish: Kernel, dtype: type) -> None:
     """By numpy: the graphs that are too large for the network, one by one, and some
     slices of them at a time. Keys have places if they are long."""
-    bits, num_slices = src.detach().numpy().reshape(-1).view(np.int32), job.num_slices
-    num_threads = num_threads_for(src.numel())
+    num_threads = num_threads_for(plan.num_elements * job.num_slices)
 
     def work(part: Part) -> None:
-        graph, _, first, last = part
-        start, size = int(plan.ptr[graph]), int(plan.sizes[graph])
-        keys = large.sorted_keys(bits, num_slices, start, size, first, last, dtype)
-        own = Job.from_buffer_copy(job)
-        own.graph, own.keys = graph, keys.ctypes.data
-        own.first_slice, own.width = first, last - first
+        own, size = Job.from_buffer_copy(job), int(plan.sizes[part.first_graph])
+        own.graph, own.first_slice = part.first_graph, part.first_slice
+        own.width = part.last_slice - part.first_slice
+        keys = large.sorted_keys(own, size, dtype)
         num_rows = size if job.mass != 0 else _max_used(plan.reads, size)
         scratch = give_scratch(own, num_rows, 1)
         finish(own)
-        del scratch  # not before
+        del keys, scratch  # not before
 
     for_each(work, _parts_of_large(plan, job, num_threads), num_threads)
 

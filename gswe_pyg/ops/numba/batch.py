@@ -1,17 +1,15 @@
 """A batch as the kernels see it, and how its work is shared by threads."""
 
-from collections.abc import Iterator
 from functools import lru_cache
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from gswe_pyg.ops.numba.job import Job, Part
+from gswe_pyg.ops.numba.job import Job
 from gswe_pyg.ops.numba.simd import PLACE_BITS
-from gswe_pyg.ops.plan import Plan, Reads, check_ptr
+from gswe_pyg.ops.plan import Plan, Reads, Terms, check_ptr
 
 # Up to about here, a network is no slower than a sort that needs fewer comparisons. A
 # multiple of eight, as the rows of its keys are.
@@ -60,16 +58,11 @@ def _remembered(ptr: bytes, reads: Reads) -> Prepared:
 def _prepare(ptr: np.ndarray, reads: Reads) -> Prepared:
     check_ptr(int(ptr[-1]), ptr)
     plan = Plan(ptr, reads)
-    terms = plan.terms
     job = Job(
         ptr=ptr.ctypes.data,
         num_sets=plan.num_sets,
         rows=plan.rows.ctypes.data,
-        first=terms.first.ctypes.data,
-        position=terms.position.ctypes.data,
-        weight=terms.weight.ctypes.data,
-        first_used=terms.first_used.ctypes.data,
-        used=terms.used.ctypes.data,
+        **dict(zip(Terms._fields, plan.terms.addresses, strict=True)),
         num_reads=reads.num_reads,
         in_double=reads.in_double,
         largest=NETWORK_NODES,
@@ -80,18 +73,6 @@ def _prepare(ptr: np.ndarray, reads: Reads) -> Prepared:
 
 def num_threads_for(num_elements: int) -> int:
     return torch.get_num_threads() if num_elements >= WORTH_THREADS else 1
-
-
-def parts_of_graphs(plan: Plan, num_slices: int, num_threads: int) -> Iterator[Part]:
-    """Graphs in some parts of about equal work for each thread."""
-    if num_threads == 1:
-        yield Part(0, plan.num_sets, 0, num_slices)
-        return
-    share = plan.num_elements // (4 * num_threads) + 1
-    bounds = np.searchsorted(plan.ptr, np.arange(share, plan.num_elements, share))
-    bounds = np.unique([0, *bounds, plan.num_sets]).tolist()
-    for first, last in pairwise(bounds):
-        yield Part(first, last, 0, num_slices)
 
 
 def check_room(largest: int) -> None:

@@ -100,14 +100,6 @@ class Kernel:
             self._call(ctypes.addressof(job))
 
 
-def kernel(function: Callable) -> Callable:
-    """A function of arrays, compiled as a :class:`Kernel` is."""
-    dispatcher = njit(function, nogil=True, error_model="numpy")
-    with suppress(RuntimeError):  # no place
-        dispatcher._cache = _ForgivingCache(function)
-    return dispatcher
-
-
 class _ForgivingCache(FunctionCache):
     """Compiled code on disk, which is a matter of time only: what cannot be read or
     written, such as a damaged file or a full disk, is as if it were not there."""

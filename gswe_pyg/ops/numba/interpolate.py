@@ -1,6 +1,6 @@
 """The kernels without masses: sort, then a linear map, or its transpose.
 
-Graphs are worked off in blocks of :obj:`~gswe_pyg.ops.numba.simd.LANES` slices. All
+Graphs are taken in blocks of :obj:`~gswe_pyg.ops.numba.simd.LANES` slices. All
 matrices are flat arrays here.
 """
 
@@ -22,16 +22,17 @@ from gswe_pyg.ops.numba.job import (
 from gswe_pyg.ops.numba.simd import (
     LANES,
     TILE,
-    add_product,
-    add_scaled,
-    copy_lanes,
+    converted,
+    in_double,
+    load,
+    product,
     scatter_lanes,
-    set_product,
+    splat,
+    store,
     transpose,
     transpose_back,
 )
 from gswe_pyg.ops.numba.sort import lanes_of_block, pack_block, sort_rows, unpack_row
-from gswe_pyg.ops.numba.vector import converted, in_double, load, product, splat, store
 
 # Rows ################################################################################
 
@@ -39,7 +40,7 @@ from gswe_pyg.ops.numba.vector import converted, in_double, load, product, splat
 @inlined
 def read_row(values, at, width, rows, to):
     if width == LANES:
-        copy_lanes(values, at, rows, to)
+        store(load(values, at), rows, to)
     else:
         for lane in range(width):
             rows[to + lane] = values[at + lane]
@@ -48,7 +49,7 @@ def read_row(values, at, width, rows, to):
 @inlined
 def write_row(rows, at, width, out, to):
     if width == LANES:
-        copy_lanes(rows, at, out, to)
+        store(load(rows, at), out, to)
     else:
         for lane in range(width):
             out[to + lane] = rows[at + lane]
@@ -70,15 +71,16 @@ def interpolate(values, terms, row, num_points, points):
     for m in range(num_points):
         start = terms.first[row * num_points + m]
         end = terms.first[row * num_points + m + 1]
-        total = _term(terms, start, values, like)
+        total = _term(terms, start, values, terms.position[start], like)
         for t in range(start + 1, end):
-            total = total + _term(terms, t, values, like)
+            total = total + _term(terms, t, values, terms.position[t], like)
         store(total, points, m * LANES)
 
 
 @inlined
-def _term(terms, t, values, like):
-    value = converted(load(values, terms.position[t] * LANES), like)
+def _term(terms, t, rows, row, like):
+    """The weight of a term times a row, in the precision of another one."""
+    value = converted(load(rows, row * LANES), like)
     return product(converted(splat(terms.weight[t]), like), value)
 
 
@@ -269,11 +271,11 @@ def read_gradients_of_heads(job, item, graph, first, width, skipped, points, roo
         at = (graph * num_heads + h) * num_slices + first
         read_row(floats_at(job.out), at, width, grad, 0)
         for r in range(num_reads):
-            at = (h * num_reads + r) * num_slices + first
-            if h == 0:
-                set_product(grad, 0, weight, at, points, r * LANES)
-            else:
-                add_product(grad, 0, weight, at, points, r * LANES)
+            own = load(weight, (h * num_reads + r) * num_slices + first)
+            own = product(load(grad, 0), own)
+            if h > 0:
+                own = load(points, r * LANES) + own
+            store(own, points, r * LANES)
         if job.grad_head_weight == 0:
             continue
         kept, sums = floats_at(job.points), doubles_at(job.grad_head_weight)
@@ -282,7 +284,8 @@ def read_gradients_of_heads(job, item, graph, first, width, skipped, points, roo
             at = (graph * num_reads + r) * num_slices + first
             to = ((chunk * num_heads + h) * num_reads + r) * num_slices + first
             if width == LANES and skipped == 0:
-                add_product(grad, 0, kept, at, sums, to)
+                own = product(in_double(load(grad, 0)), in_double(load(kept, at)))
+                store(load(sums, to) + own, sums, to)
             else:
                 for lane in range(skipped, width):
                     sums[to + lane] += np.float64(grad[lane]) * kept[at + lane]
@@ -356,7 +359,8 @@ def read_and_scatter(pointer, read_gradients):
                     end = terms.first[row * num_reads + m + 1]
                     for t in range(begin, end):
                         to = terms.position[t] * LANES
-                        add_scaled(terms.weight[t], points, m * LANES, used, to)
+                        own = _term(terms, t, points, m, load(used, to))
+                        store(load(used, to) + own, used, to)
                 base = start * num_slices + first
                 scatter(
                     used, LANES, num_used, size, order, base, job, width, placed, out

@@ -41,8 +41,9 @@ _FIELDS = (
     # Gradients of the values [N, L], and of the weights [num_chunks, H, R, L].
     "grad_src",
     "grad_head_weight",
-    # Masses [N] in double precision, and what is read of them, see `windows`.
+    # Masses [N] and their gradients, in double precision; what is read, see `windows`.
     "mass",
+    "grad_mass",
     "code",
     "num_inner",
     "numerator",
@@ -89,29 +90,16 @@ SPARE_ROWS = 4
 _ANY = 1 << 40  # the length of an array is not known, and not looked at
 
 
-@inlined
-def bits_at(address):
-    return carray(pointer_to(address), _ANY, np.int32)
+def _array_of(dtype):
+    @inlined
+    def array_at(address):
+        return carray(pointer_to(address), _ANY, dtype)
+
+    return array_at
 
 
-@inlined
-def longs_at(address):
-    return carray(pointer_to(address), _ANY, np.int64)
-
-
-@inlined
-def pairs_at(address):
-    return carray(pointer_to(address), _ANY, np.uint64)
-
-
-@inlined
-def floats_at(address):
-    return carray(pointer_to(address), _ANY, np.float32)
-
-
-@inlined
-def doubles_at(address):
-    return carray(pointer_to(address), _ANY, np.float64)
+bits_at, floats_at = _array_of(np.int32), _array_of(np.float32)
+longs_at, doubles_at, pairs_at = map(_array_of, (np.int64, np.float64, np.uint64))
 
 
 @inlined

@@ -23,7 +23,8 @@ from gswe_pyg.ops.numba.sort import pack_row, unpack_row
 def pack_slices(pointer, keys_at):
     """The keys of some slices of a graph, ``[width, size]``, to be sorted."""
     job = carray(pointer, 1, JOB)[0]
-    start, size = longs_at(job.ptr)[job.graph], job.num_rows
+    start = longs_at(job.ptr)[job.graph]
+    size = longs_at(job.ptr)[job.graph + 1] - start
     num_slices, src, keys = job.num_slices, bits_at(job.src), keys_at(job.keys)
     tile = keys_at(job.scratch)
     line = bits_at(job.scratch + 8 * LANES * LANES)
@@ -50,29 +51,11 @@ def pack_with_places(pointer):
     pack_slices(pointer, longs_at)
 
 
-def sorted_keys(
-    bits: np.ndarray,
-    num_slices: int,
-    start: int,
-    size: int,
-    first_slice: int,
-    last_slice: int,
-    dtype: type,
-) -> np.ndarray:
-    """Of some slices of a graph, ``[last_slice - first_slice, size]``."""
-    width, bounds = last_slice - first_slice, np.array([start])
-    keys = np.empty((width, size), dtype)
+def sorted_keys(job: Job, size: int, dtype: type) -> np.ndarray:
+    """Of the slices that a job has of a graph, ``[width, size]``."""
+    keys = np.empty((job.width, size), dtype)
     tile = np.zeros(LANES * (LANES + 1), np.int64)
-    job = Job(
-        src=bits.ctypes.data,
-        num_slices=num_slices,
-        ptr=bounds.ctypes.data,
-        num_rows=size,
-        scratch=tile.ctypes.data,
-        first_slice=first_slice,
-        width=width,
-        keys=keys.ctypes.data,
-    )
+    job.keys, job.scratch = keys.ctypes.data, tile.ctypes.data
     (pack if dtype is np.int32 else pack_with_places)(job)
     keys.sort(axis=-1)
     return keys

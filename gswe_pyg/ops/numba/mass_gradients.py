@@ -7,8 +7,19 @@ elements meet the ends of a window is another question in each.
 from typing import NamedTuple
 
 import numpy as np
+from numba import carray
 
-from gswe_pyg.ops.numba.compiling import inlined, kernel
+from gswe_pyg.ops.numba.compiling import Kernel, inlined
+from gswe_pyg.ops.numba.job import (
+    JOB,
+    bits_at,
+    doubles_at,
+    floats_at,
+    longs_at,
+    next_item,
+    own_scratch,
+    part_of,
+)
 from gswe_pyg.ops.numba.windows import load_masses, window
 
 
@@ -21,6 +32,21 @@ class Lane(NamedTuple):
     cumulative: np.ndarray
     grad_mass: np.ndarray
     grad_before: np.ndarray
+
+
+@inlined
+def _room(scratch, num_rows):
+    """A lane, and the masses of a set in the order of its elements."""
+    step = 8 * num_rows
+    lane = Lane(
+        longs_at(scratch),
+        doubles_at(scratch + step),
+        doubles_at(scratch + 2 * step),
+        doubles_at(scratch + 3 * step),
+        doubles_at(scratch + 4 * step),
+        doubles_at(scratch + 5 * step),
+    )
+    return lane, doubles_at(scratch + 6 * step)
 
 
 @inlined
@@ -38,6 +64,9 @@ def _load_lane(order, num_slices, values, base, mass, masses, size, lane):
         lane.mass[j] = own
         lane.cumulative[j] = cumulative * masses.factor
         lane.grad_mass[j] = lane.grad_before[j] = 0
+    # Not up to what another order of the sum has lost: an end is compared with these.
+    for j in range(last, size):
+        lane.cumulative[j] = masses.total * masses.factor
     return last
 
 
@@ -87,10 +116,10 @@ def _mean(lane, last, left, right, lower):
 
 
 @inlined
-def _add_gradients(lane, size, last, masses, reads, grad_points, at):
+def _add_gradients(job, lane, size, last, masses, grad_points, at):
     grad_total, grad_squares = 0.0, 0.0
     lower, before = 0, 0.0
-    for r in range(reads.num_inner):
+    for r in range(job.num_inner):
         (
             left,
             right,
@@ -98,7 +127,7 @@ def _add_gradients(lane, size, last, masses, reads, grad_points, at):
             right_by_total,
             left_by_squares,
             right_by_squares,
-        ) = window(reads, r, masses)
+        ) = window(job, r, masses)
         if right <= left:  # a count that vanishes beside the total
             continue
         if left < before:  # levels come in any order
@@ -150,28 +179,34 @@ def _add_gradients(lane, size, last, masses, reads, grad_points, at):
             lane.grad_mass[j] = 0  # left out altogether
 
 
-@kernel
-def mass_gradients(grad, values, num_slices, ptr, mass, reads, part, order, out):
-    """Added to ``out``, for reads that are means over windows. A graph must be in one
-    part with all its slices, so that two threads do not add to the same mass."""
-    largest = 0
-    for graph in range(part.first_graph, part.last_graph):
-        largest = max(largest, ptr[graph + 1] - ptr[graph])
-    value, own, cumulative, grad_mass, grad_before, scaled = np.empty((6, largest))
-    place = np.empty(largest, np.int64)
-    lane = Lane(place, value, own, cumulative, grad_mass, grad_before)
-    for graph in range(part.first_graph, part.last_graph):
-        start = ptr[graph]
-        size = ptr[graph + 1] - start
-        if size == 0:
-            continue
-        masses = load_masses(mass, start, size, reads, scaled)
-        for i in range(part.first_slice, part.last_slice):
-            base = start * num_slices + i
-            last = _load_lane(
-                order, num_slices, values, base, scaled, masses, size, lane
-            )
-            at = (graph * num_slices + i) * reads.num_reads
-            _add_gradients(lane, size, last, masses, reads, grad, at)
-            for j in range(size):
-                out[start + lane.place[j]] += lane.grad_mass[j] * masses.unit
+@Kernel
+def mass_gradients(pointer):
+    """Added up for reads that are means over windows. Each graph is done by one thread,
+    with all its slices: sums have the same bits with any number of threads."""
+    job = carray(pointer, 1, JOB)[0]
+    ptr, order, values = longs_at(job.ptr), bits_at(job.order), floats_at(job.src)
+    num_slices, grad, out = (
+        job.num_slices,
+        floats_at(job.out),
+        doubles_at(job.grad_mass),
+    )
+    lane, scaled = _room(own_scratch(pointer, job), job.num_rows)
+    item = next_item(pointer)
+    while item < job.num_chunks:
+        part = part_of(item, job.num_sets, job.num_chunks, num_slices, 1)
+        for graph in range(part.first_graph, part.last_graph):
+            start = ptr[graph]
+            size = ptr[graph + 1] - start
+            if size == 0:
+                continue
+            masses = load_masses(job, start, size, scaled)
+            for i in range(num_slices):
+                base = start * num_slices + i
+                last = _load_lane(
+                    order, num_slices, values, base, scaled, masses, size, lane
+                )
+                at = (graph * num_slices + i) * job.num_reads
+                _add_gradients(job, lane, size, last, masses, grad, at)
+                for j in range(size):
+                    out[start + lane.place[j]] += lane.grad_mass[j] * masses.unit
+        item = next_item(pointer)

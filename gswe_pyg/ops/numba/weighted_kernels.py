@@ -32,26 +32,28 @@ from gswe_pyg.ops.numba.job import (
     pairs_at,
     part_of,
 )
-from gswe_pyg.ops.numba.simd import LANES, PLACE_BITS, pack_pairs, unpack_keys
-from gswe_pyg.ops.numba.sort import fill_line, lanes_of_block, pack_block, sort_rows
-from gswe_pyg.ops.numba.vector import (
+from gswe_pyg.ops.numba.simd import (
+    LANES,
+    PLACE_BITS,
     gather,
     has_any,
     in_double,
     larger,
     load,
     masses_of_pairs,
+    pack_pairs,
     select,
     smaller,
     splat,
     store,
+    unpack_keys,
     values_of_pairs,
 )
+from gswe_pyg.ops.numba.sort import fill_line, lanes_of_block, pack_block, sort_rows
 from gswe_pyg.ops.numba.windows import (
     HIGHER,
     MIDPOINT,
     STEP,
-    WeightedReads,
     fill_windows,
     load_masses,
 )
@@ -122,12 +124,6 @@ def _room(scratch, num_rows, num_reads):
 def _end(room, j):
     """Where element ``j`` ends."""
     return load(room.cumulative, (j + 1) * LANES)
-
-
-@inlined
-def _reads_of(job):
-    numerator, denominator = doubles_at(job.numerator), doubles_at(job.denominator)
-    return WeightedReads(job.code, job.num_inner, job.num_reads, numerator, denominator)
 
 
 # Sorted elements and their masses #####################################################
@@ -229,10 +225,10 @@ def _first_row(room, place, low):
 
 
 @inlined
-def _add_means(reads, room, add_mean):
+def _add_means(job, room, add_mean):
     """Calls a function for each window and a row that it begins in or behind."""
     low, before = 0, room.left[0]
-    for r in range(reads.num_inner):
+    for r in range(job.num_inner):
         if room.left[r] < before:  # levels come in any order
             low = 0
         before = room.left[r]
@@ -248,67 +244,68 @@ def _stop(room, j, left, right):
 
 
 @inlined
-def _read_mean(room, r, low, left, right, scale):
-    """The mean of the values in a window."""
-    j, start, total, is_more = low, left, splat(0.0), True
+def _walk(room, low, left, right, factor, total, visit):
+    """Calls a function for each row in a window, with how much of it is inside."""
+    j, start, is_more = low, left, True
     while is_more:
         for _ in range(GROUP):
             stop = _stop(room, j, left, right)
-            share = (stop - start) * scale
-            sum_with = total + share * load(room.values, j * LANES)
-            # Nothing of infinity is nothing.
-            total = select(stop > start, sum_with, total)
+            total = visit(room, j * LANES, stop - start, factor, total)
             start = stop
             j += 1
         is_more = has_any(stop < right)
+    return total
+
+
+@inlined
+def _read_part(room, at, width, scale, total):
+    sum_with = total + width * scale * load(room.values, at)
+    # Nothing of infinity is nothing.
+    return select(width > splat(0.0), sum_with, total)
+
+
+@inlined
+def _read_usual_part(room, at, width, scale, total):
+    return total + width * load(room.values, at)
+
+
+@inlined
+def _read_mean(room, r, low, left, right, scale):
+    """The mean of the values in a window."""
+    total = _walk(room, low, left, right, scale, splat(0.0), _read_part)
     store(total, room.points, r * LANES)
 
 
 @inlined
 def _read_usual_mean(room, r, low, left, right, scale):
     """The same, where values are finite and windows are not minute."""
-    j, start, total, is_more = low, left, splat(0.0), True
-    while is_more:
-        for _ in range(GROUP):
-            stop = _stop(room, j, left, right)
-            total = total + (stop - start) * load(room.values, j * LANES)
-            start = stop
-            j += 1
-        is_more = has_any(stop < right)
+    total = _walk(room, low, left, right, scale, splat(0.0), _read_usual_part)
     store(total * scale, room.points, r * LANES)
 
 
 @inlined
-def _add_mean(room, r, low, left, right, scale):
-    """Its transpose: from the gradient of a point to those of the values."""
-    grad = in_double(load(room.points, r * LANES))
-    if _are_finite(grad * scale):
-        _add_usual_mean(room, low, left, right, grad * scale)
-        return
-    j, start, is_more = low, left, True
-    while is_more:
-        for _ in range(GROUP):
-            stop = _stop(room, j, left, right)
-            share = (stop - start) * scale
-            before = load(room.values, j * LANES)
-            sum_with = before + share * grad
-            store(select(stop > start, sum_with, before), room.values, j * LANES)
-            start = stop
-            j += 1
-        is_more = has_any(stop < right)
+def _add_part(room, at, width, scale, grad):
+    before = load(room.values, at)
+    sum_with = before + width * scale * grad
+    store(select(width > splat(0.0), sum_with, before), room.values, at)
+    return grad
 
 
 @inlined
-def _add_usual_mean(room, low, left, right, grad):
-    j, start, is_more = low, left, True
-    while is_more:
-        for _ in range(GROUP):
-            stop = _stop(room, j, left, right)
-            sum_with = load(room.values, j * LANES) + (stop - start) * grad
-            store(sum_with, room.values, j * LANES)
-            start = stop
-            j += 1
-        is_more = has_any(stop < right)
+def _add_usual_part(room, at, width, scaled, grad):
+    store(load(room.values, at) + width * scaled, room.values, at)
+    return grad
+
+
+@inlined
+def _add_mean(room, r, low, left, right, scale):
+    """The transpose: from the gradient of a point to those of the values."""
+    grad = in_double(load(room.points, r * LANES))
+    scaled = grad * scale
+    if _are_finite(scaled):
+        _walk(room, low, left, right, scaled, grad, _add_usual_part)
+    else:
+        _walk(room, low, left, right, scale, grad, _add_part)
 
 
 @inlined
@@ -327,11 +324,11 @@ def _are_usual(masses, room):
 
 
 @inlined
-def _add_places(reads, room, add_at):
+def _add_places(job, room, add_at):
     """Calls a function for each read and a row that it begins in or behind."""
-    code, low, before = reads.code, 0, 0.0
+    code, low, before = job.code, 0, 0.0
     store(splat(-np.inf), room.cumulative, 0)
-    for r in range(reads.num_inner):
+    for r in range(job.num_inner):
         begin, end = room.left[r], room.right[r]
         only_end = end > begin and code in (STEP, HIGHER)
         first = end if only_end else begin
@@ -345,23 +342,32 @@ def _add_places(reads, room, add_at):
 
 
 @inlined
-def _read_at(room, r, low, place, is_above, is_first):
-    """The value at a place."""
-    cumulative, j, at = room.cumulative, low, splat(place)
-    found, start = splat(0.0), load(cumulative, low * LANES)
-    is_more = True
+def _find(room, low, place, is_above, factor, found, visit):
+    """Calls a function for rows up to those that a place is in, in all lanes."""
+    j, at, is_more = low, splat(place), True
+    start = load(room.cumulative, low * LANES)
     while is_more:
-        stop = load(cumulative, (j + 1) * LANES)
+        stop = load(room.cumulative, (j + 1) * LANES)
         if is_above:
-            is_there, is_before = start <= at, stop <= at
+            is_there, is_more = (start <= at) & (at < stop), has_any(stop <= at)
         else:
-            is_there, is_before = start < at, stop < at
-        # Later rows overwrite what earlier ones have found.
-        found = select(is_there, load(room.values, j * LANES), found)
-        is_more = has_any(is_before)
+            is_there, is_more = (start < at) & (at <= stop), has_any(stop < at)
+        found = visit(room, j * LANES, is_there, factor, found)
         start = stop
         j += 1
-    found = found * splat(room.scale[r])
+    return found
+
+
+@inlined
+def _read_row(room, at, is_there, factor, found):
+    return select(is_there, load(room.values, at), found)
+
+
+@inlined
+def _read_at(room, r, low, place, is_above, is_first):
+    """The value at a place."""
+    scale = splat(room.scale[r])
+    found = _find(room, low, place, is_above, scale, splat(0.0), _read_row) * scale
     if not is_first:
         found = found + load(room.sums, r * LANES)
     store(found, room.sums, r * LANES)
@@ -369,31 +375,27 @@ def _read_at(room, r, low, place, is_above, is_first):
 
 
 @inlined
+def _add_row(room, at, is_there, grad, found):
+    before = load(room.values, at)
+    store(select(is_there, before + grad, before), room.values, at)
+    return found
+
+
+@inlined
 def _add_at(room, r, low, place, is_above, is_first):
-    cumulative, values, j, at = room.cumulative, room.values, low, splat(place)
     grad = in_double(load(room.points, r * LANES)) * splat(room.scale[r])
-    start, is_more = load(cumulative, low * LANES), True
-    while is_more:
-        stop = load(cumulative, (j + 1) * LANES)
-        if is_above:
-            is_there, is_more = (start <= at) & (at < stop), has_any(stop <= at)
-        else:
-            is_there, is_more = (start < at) & (at <= stop), has_any(stop < at)
-        before = load(values, j * LANES)
-        store(select(is_there, before + grad, before), values, j * LANES)
-        start = stop
-        j += 1
+    _find(room, low, place, is_above, grad, grad, _add_row)
 
 
 # Kernels ##############################################################################
 
 
 @inlined
-def _read_extremes(reads, width, room):
-    for i in range(reads.num_reads - reads.num_inner):
+def _read_extremes(job, width, room):
+    for i in range(job.num_reads - job.num_inner):
         for lane in range(width):
             at = room.ends[i * LANES + lane] * LANES + lane
-            room.points[(reads.num_inner + i) * LANES + lane] = room.values[at]
+            room.points[(job.num_inner + i) * LANES + lane] = room.values[at]
 
 
 @inlined
@@ -419,52 +421,45 @@ def _sort_with_masses(job, masses, start, at, width, room):
 
 
 @inlined
-def _read_means(job, reads, masses, at, width, unpack, room):
-    """From sorted keys to points."""
-    unpack(job, masses, at, width, room)
-    _open_ends(masses, room)
+def _read_means(job, masses, room):
     if _are_usual(masses, room):
-        _add_means(reads, room, _read_usual_mean)
+        _add_means(job, room, _read_usual_mean)
     else:
-        _add_means(reads, room, _read_mean)
-    _read_extremes(reads, width, room)
+        _add_means(job, room, _read_mean)
 
 
 @inlined
-def _read_places(job, reads, masses, at, width, unpack, room):
+def _read_places(job, masses, room):
+    _add_places(job, room, _read_at)
+
+
+@inlined
+def _add_gradients_of_means(job, masses, room):
+    _add_means(job, room, _add_mean)
+
+
+@inlined
+def _add_gradients_of_places(job, masses, room):
+    _add_places(job, room, _add_at)
+
+
+@inlined
+def _read_keys(job, masses, graph, at, first, width, unpack, read, room):
+    """From sorted keys to points in the output."""
     unpack(job, masses, at, width, room)
     _open_ends(masses, room)
-    _add_places(reads, room, _read_at)
-    _read_extremes(reads, width, room)
+    read(job, masses, room)
+    _read_extremes(job, width, room)
+    to = (graph * job.num_slices + first) * job.num_reads
+    write_points(room.points, job.num_reads, width, floats_at(job.out), to)
 
 
 @inlined
-def _write_points(job, reads, graph, first, width, room):
-    to = (graph * job.num_slices + first) * reads.num_reads
-    write_points(room.points, reads.num_reads, width, floats_at(job.out), to)
-
-
-@inlined
-def _add_gradients_of_means(job, reads, masses, at, width, room):
-    """From gradients of points to those of the values."""
-    _read_order(job, masses, at, width, room)
-    _open_ends(masses, room)
-    _add_means(reads, room, _add_mean)
-
-
-@inlined
-def _add_gradients_of_places(job, reads, masses, at, width, room):
-    _read_order(job, masses, at, width, room)
-    _open_ends(masses, room)
-    _add_places(reads, room, _add_at)
-
-
-@inlined
-def _write_gradients(job, reads, masses, at, width, room):
-    sums, size, num_inner = room.floats, masses.size, reads.num_inner
+def _write_gradients(job, masses, at, width, room):
+    sums, size, num_inner = room.floats, masses.size, job.num_inner
     for j in range(size):  # in single precision, each at the start of its old row
         store(load(room.values, j * LANES), sums, 2 * j * LANES)
-    for i in range(reads.num_reads - num_inner):
+    for i in range(job.num_reads - num_inner):
         for lane in range(width):
             to = room.ends[i * LANES + lane] * 2 * LANES + lane
             sums[to] += room.points[(num_inner + i) * LANES + lane]
@@ -473,10 +468,10 @@ def _write_gradients(job, reads, masses, at, width, room):
 
 
 @inlined
-def _load_set(job, reads, start, size, room):
+def _load_set(job, start, size, room):
     """The masses of a set, and its windows."""
-    masses = load_masses(doubles_at(job.mass), start, size, reads, room.mass)
-    fill_windows(reads, masses, room.left, room.right, room.scale)
+    masses = load_masses(job, start, size, room.mass)
+    fill_windows(job, masses, room.left, room.right, room.scale)
     for lane in range(LANES):  # as if all had a mass
         room.ends[lane], room.ends[LANES + lane] = 0, size - 1
     return masses
@@ -486,7 +481,7 @@ def _load_set(job, reads, start, size, room):
 def _sort_and_read(pointer, sort, unpack, read):
     """The points of the graphs that are not too large."""
     job = carray(pointer, 1, JOB)[0]
-    ptr, reads = longs_at(job.ptr), _reads_of(job)
+    ptr = longs_at(job.ptr)
     room = _room(own_scratch(pointer, job), job.num_rows, job.num_reads)
     item = next_item(pointer)
     while item < job.num_chunks * job.num_cuts:
@@ -501,13 +496,12 @@ def _sort_and_read(pointer, sort, unpack, read):
                     first, width = lanes_of_block(block, part)
                     row_of_zeros(job, graph, first, width)
                 continue
-            masses = _load_set(job, reads, start, size, room)
+            masses = _load_set(job, start, size, room)
             for block in range(part.first_slice, part.last_slice, LANES):
                 first, width = lanes_of_block(block, part)
                 at = start * job.num_slices + first
                 sort(job, masses, start, at, width, room)
-                read(job, reads, masses, at, width, unpack, room)
-                _write_points(job, reads, graph, first, width, room)
+                _read_keys(job, masses, graph, at, first, width, unpack, read, room)
         item = next_item(pointer)
 
 
@@ -531,11 +525,11 @@ def places_and_order(pointer):
 def _read_sorted(pointer, read):
     """From sorted keys ``[width, size]`` of a graph to its points."""
     job = carray(pointer, 1, JOB)[0]
-    graph, reads = job.graph, _reads_of(job)
+    graph = job.graph
     room = _room(own_scratch(pointer, job), job.num_rows, job.num_reads)
     start = longs_at(job.ptr)[graph]
     size = longs_at(job.ptr)[graph + 1] - start
-    masses = _load_set(job, reads, start, size, room)
+    masses = _load_set(job, start, size, room)
     for block in range(0, job.width, LANES):
         first, width = job.first_slice + block, min(LANES, job.width - block)
         keys = longs_at(job.keys + 8 * block * size)
@@ -545,8 +539,7 @@ def _read_sorted(pointer, read):
                 own = lane if lane < width else 0
                 room.keys[j * LANES + lane] = keys[own * size + j]
         at = start * job.num_slices + first
-        read(job, reads, masses, at, width, _unpack_keys, room)
-        _write_points(job, reads, graph, first, width, room)
+        _read_keys(job, masses, graph, at, first, width, _unpack_keys, read, room)
 
 
 @Kernel
@@ -563,10 +556,10 @@ def places_of_sorted(pointer):
 def _add_gradients(pointer, add_gradients):
     """From gradients of the points to those of the values."""
     job = carray(pointer, 1, JOB)[0]
-    ptr, reads = longs_at(job.ptr), _reads_of(job)
+    ptr = longs_at(job.ptr)
     room = _room(own_scratch(pointer, job), job.num_rows, job.num_reads)
     grads = room.points
-    fill_with_zeros(grads, 0, reads.num_reads * LANES)  # lanes that are not there
+    fill_with_zeros(grads, 0, job.num_reads * LANES)  # lanes that are not there
     item = next_item(pointer)
     while item < job.num_chunks * job.num_cuts:
         part = part_of(item, job.num_sets, job.num_chunks, job.num_slices, job.num_cuts)
@@ -575,13 +568,15 @@ def _add_gradients(pointer, add_gradients):
             size = ptr[graph + 1] - start
             if size == 0:
                 continue
-            masses = _load_set(job, reads, start, size, room)
+            masses = _load_set(job, start, size, room)
             for block in range(part.first_slice, part.last_slice, LANES):
                 first, width = lanes_of_block(block, part)
                 at = start * job.num_slices + first
                 read_gradients(job, item, graph, first, width, 0, grads, 0)
-                add_gradients(job, reads, masses, at, width, room)
-                _write_gradients(job, reads, masses, at, width, room)
+                _read_order(job, masses, at, width, room)
+                _open_ends(masses, room)
+                add_gradients(job, masses, room)
+                _write_gradients(job, masses, at, width, room)
         item = next_item(pointer)
 
 

@@ -10,20 +10,12 @@ from typing import NamedTuple
 import numpy as np
 
 from gswe_pyg.ops.numba.compiling import inlined
+from gswe_pyg.ops.numba.job import doubles_at
 
 EPSILON = float(np.finfo(np.float64).eps)
 
-STEP, BARYCENTRIC, LINEAR, LEVEL_LINEAR, LOWER, HIGHER, MIDPOINT, NEAREST = range(8)
-
-
-class WeightedReads(NamedTuple):
-    """What is read from sets with masses, at places ``numerator / denominator``."""
-
-    code: int
-    num_inner: int
-    num_reads: int  # with the extremes
-    numerator: np.ndarray
-    denominator: np.ndarray
+STEP, BARYCENTRIC, LINEAR, LOWER, HIGHER, MIDPOINT, NEAREST, LEVEL_LINEAR = range(8)
+CODES = ("step", "barycentric", "linear", "lower", "higher", "midpoint", "nearest")
 
 
 class Masses(NamedTuple):
@@ -43,10 +35,10 @@ def has_windows(code):
 
 
 @inlined
-def load_masses(mass, start, size, reads, scaled):
+def load_masses(job, start, size, scaled):
     """Scaled by a power of two, so that the largest is about one: sums must not
     overflow."""
-    largest = 0.0
+    mass, largest = doubles_at(job.mass), 0.0
     for j in range(size):
         largest = max(largest, mass[start + j])
     exponent = math.frexp(largest)[1]
@@ -60,24 +52,25 @@ def load_masses(mass, start, size, reads, scaled):
         scaled[j] = own
     # So that the ends of windows are whole numbers where the masses are.
     factor = 1.0
-    if reads.code in (STEP, BARYCENTRIC, LINEAR):
-        factor = reads.denominator[0]
-        if reads.code == LINEAR:
+    if job.code in (STEP, BARYCENTRIC, LINEAR):
+        factor = doubles_at(job.denominator)[0]
+        if job.code == LINEAR:
             factor *= total
     return Masses(size, total, squares, unit, factor, num_zeros > 0)
 
 
 @inlined
-def window(reads, r, masses):
+def window(job, r, masses):
     """Its ends times the factor, and how they change, without it, with the total and
     the sum of squares."""
     total, unit = masses.total, masses.unit
-    numerator, denominator = reads.numerator[r], reads.denominator[r]
+    numerator = doubles_at(job.numerator)[r]
+    denominator = doubles_at(job.denominator)[r]
     share = numerator / denominator
-    if reads.code == BARYCENTRIC:
+    if job.code == BARYCENTRIC:
         left, right = numerator * total, (numerator + 1) * total
         return left, right, share, (numerator + 1) / denominator, 0.0, 0.0
-    if reads.code == LINEAR:
+    if job.code == LINEAR:
         by_total, by_squares = -masses.squares / (total * total), 1 / total
         width, whole = denominator * masses.squares, masses.factor * total
         left = numerator * total * total - width / 2
@@ -93,31 +86,32 @@ def window(reads, r, masses):
             -by_squares / 2,
             -by_squares / 2 + by_squares,
         )
-    if reads.code == STEP:
+    if job.code == STEP:
         left = numerator * total
         return left, left, 0.0, 0.0, 0.0, 0.0
     left = numerator * max(total - unit, 0.0) / denominator
     if total > unit:
-        return left, left + unit, share, share, 0.0, 0.0
+        right = total if numerator == denominator else left + unit
+        return left, right, share, share, 0.0, 0.0
     return left, left + total, 0.0, 1.0, 0.0, 0.0
 
 
 @inlined
-def fill_windows(reads, masses, left, right, scale):
+def fill_windows(job, masses, left, right, scale):
     """What is summed up for each read, times a scale: what is between ``left`` and
     ``right``; or the elements at one or at both of them."""
-    for r in range(reads.num_inner):
-        first, last, _, _, _, _ = window(reads, r, masses)
+    for r in range(job.num_inner):
+        first, last, _, _, _, _ = window(job, r, masses)
         factor = 1.0
-        if reads.code == STEP:
+        if job.code == STEP:
             # A little less, by what the sum may have lost: the last digits of equal
             # masses must not decide which element it is.
             first, last = -1.0, last * (1 - 4 * masses.size * EPSILON)
-        elif reads.code == NEAREST:  # half to even
+        elif job.code == NEAREST:  # half to even
             first = np.rint(first / masses.unit) * masses.unit
-        elif reads.code == MIDPOINT and last > first:
+        elif job.code == MIDPOINT and last > first:
             factor = 0.5
-        elif has_windows(reads.code):
+        elif has_windows(job.code):
             # A count may vanish beside the total: then the element at this place.
             last = max(last, np.nextafter(first, np.inf))
             factor = 1 / (last - first)

@@ -7,15 +7,7 @@ from benchmarks.commands import report
 from benchmarks.engine import config
 from benchmarks.engine.arguments import UsageError
 from benchmarks.engine.pages import replace_part
-from tests.benchmarks.markdown import rows
-
-
-def write(path, experiment, **settings):
-    run = config.module(experiment, "run").Run(**settings)
-    record = {"id": run.identifier(), "config": run.settings(), "commit": None}
-    record |= {"metrics": {"accuracy": 0.125, "train_loss": None}}
-    record |= {"cpu_seconds": 1.0, "parameters": 7}
-    path.write_text(json.dumps(record) + "\n")
+from tests.benchmarks.made import record, rows
 
 
 def test_replace_part(tmp_path):
@@ -32,8 +24,13 @@ def test_replace_part(tmp_path):
 
 def test_any_folder_has_its_pages(tmp_path, capsys):
     """A config may have any name: records tell what experiment they are of."""
-    write(tmp_path / "mine.jsonl", "self_supervised", readout="pma", points=2)
-    write(tmp_path / "other.jsonl", "graphs")
+    for name, experiment, settings in (
+        ("mine", "self_supervised", {"readout": "pma", "points": 2}),
+        ("other", "graphs", {}),
+    ):
+        run = config.module(experiment, "run").Run(**settings)
+        line = json.dumps(record(run, accuracy=0.125, train_loss=None))
+        (tmp_path / f"{name}.jsonl").write_text(f"{line}\n")
     front_page = report.FRONT_PAGE.read_text()
     assert main(["report", "self_supervised", f"results={tmp_path}"]) == 0
     assert {path.name for path in tmp_path.glob("*.md")} == {"self_supervised.md"}
@@ -42,7 +39,7 @@ def test_any_folder_has_its_pages(tmp_path, capsys):
     page = (tmp_path / "self_supervised.md").read_text()
     assert page.startswith("# Learning without labels\n")
     assert "\n## mine\n" in page
-    assert ["PMA, 2", "12.5 †", "nan", "7"] in rows(page)
+    assert ["PMA, 2", "12.5 †", "nan", "1,234"] in rows(page)
     assert report.FRONT_PAGE.read_text() == front_page
     assert "graphs: no records" in capsys.readouterr().out
 

@@ -30,13 +30,6 @@ def test_quick(tmp_path, columns, rows, workers):
     assert (tmp_path / "neighbours.png").exists()
 
 
-@pytest.mark.parametrize(("columns", "rows"), [(110, 40), (80, 24)])
-def test_list(columns, rows):
-    lines = shown("list", columns=columns, rows=rows).lines
-    assert any("set_circles: " in line for line in lines)
-    assert max(map(len, lines)) <= columns
-
-
 @pytest.mark.parametrize(
     ("arguments", "line", "page"),
     [

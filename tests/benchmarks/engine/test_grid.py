@@ -5,7 +5,6 @@ import math
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -14,46 +13,29 @@ import pytest
 
 from benchmarks.__main__ import main
 from benchmarks.engine import config, grid, records
-from tests.terminal import ROOT, reset_signals
+from tests.terminal import run_in_terminal, start_python
 
 TINY = ["epochs=2", "train_sets=40", "test_sets=40"]
 MEAN = ["run", "set_circles", "readout=mean", "loss=simsiam"]
 
 
 def start(*arguments: str) -> subprocess.Popen:
-    """In a session of its own, so that workers are killed with their parent."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "benchmarks", *arguments],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        preexec_fn=reset_signals,
-    )
+    return start_python("-m", "benchmarks", *arguments)
 
 
 def wait_for_a_record(folder: Path, process: subprocess.Popen) -> None:
     deadline = time.monotonic() + 300
     path = folder / "set_circles.jsonl"
     while not path.exists() or not path.read_text().endswith("\n"):
-        assert process.poll() is None, process.communicate()[1]
+        assert process.poll() is None, process.communicate()[0]
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
 
-def python(script: str, **environment: str) -> str:
-    """The output of a script, in which ``main`` is the command."""
-    process = subprocess.run(
-        [sys.executable, "-c", f"from benchmarks.__main__ import main\n{script}"],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert process.returncode == 0, process.stderr
-    return process.stdout
+def python(script: str, **options: object) -> list[str]:
+    """The lines that a script shows, in which ``main`` is the command."""
+    command = ["-c", f"from benchmarks.__main__ import main\n{script}"]
+    return run_in_terminal(command, **options).check().lines
 
 
 def on_file(folder: Path) -> list[records.Record]:
@@ -110,11 +92,11 @@ def test_workers_killed_at_any_moment_leave_every_run_exactly_once(tmp_path):
     survived = on_file(tmp_path)
     assert 0 < len(survived) <= 12
     process = start(*arguments)
-    out, err = process.communicate(timeout=300)
-    assert process.returncode == 0, err
+    shown, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, shown
     assert on_file(tmp_path)[: len(survived)] == survived
     assert len(on_file(tmp_path)) == 12
-    assert "Warning" not in out + err
+    assert "Warning" not in shown
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -127,22 +109,30 @@ def test_stopping_by_hand_leaves_whole_records(tmp_path, capsys, workers):
     assert "another process works on" in err
     assert "of these 300 runs are done" in err
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-    _, err = process.communicate(timeout=300)
-    assert process.returncode == 130, err
-    assert "stopped; what was finished is on file" in err
-    assert "Traceback" not in err
+    shown, _ = process.communicate(timeout=300)
+    assert process.returncode == 130, shown
+    assert "stopped; what was finished is on file" in shown
+    assert "Traceback" not in shown
     assert 0 < len(on_file(tmp_path)) < 300
 
 
-def test_a_diverged_run_is_recorded_as_such(tmp_path, monkeypatch):
-    def execute(settings, context):
-        return grid.Outcome({"accuracy": 0.5, "train_loss": math.nan}, 7)
+def test_diverged_runs_are_recorded_as_such_and_counted(tmp_path, capsys, monkeypatch):
+    def execute(run, context):
+        loss = math.nan if run.seed == 0 else 1.0
+        return grid.Outcome({"accuracy": 0.5, "train_loss": loss}, 7)
 
     monkeypatch.setattr(config.module("self_supervised", "run"), "execute", execute)
-    assert main([*MEAN, "seed=0", f"results={tmp_path}"]) == 0
-    (record,) = on_file(tmp_path)
+    assert main([*MEAN, "seed=1", f"results={tmp_path}"]) == 0
+    assert "runs diverged" not in capsys.readouterr().out
+    assert main([*MEAN, "seeds=2", f"results={tmp_path}"]) == 0
+    assert "\n1 of 2 runs diverged\n" in capsys.readouterr().out
+    fine, record = on_file(tmp_path)
     assert record["metrics"] == {"accuracy": 0.5, "train_loss": None}
     assert record["diverged"] is True
+    assert "diverged" not in fine
+    assert main(["report", "self_supervised", f"results={tmp_path}"]) == 0
+    page = (tmp_path / "self_supervised.md").read_text()
+    assert page.endswith("\n\n1 of 2 runs diverged.\n")
 
 
 @pytest.mark.filterwarnings("error:.*tasks")  # of joblib
@@ -181,16 +171,17 @@ import ray
 ray.init(num_cpus=2, include_dashboard=False, _temp_dir={folder!r})
 raise SystemExit(main({[*arguments, f"results={tmp_path}"]}))
 """
-        python(script, HOME=folder)
+        python(script, env={"HOME": folder})
     assert len(on_file(tmp_path)) == 3
 
 
 def test_a_run_on_sets_imports_nothing_of_other_benchmarks(tmp_path):
-    modules = python(f"""
+    lines = python(f"""
 import sys
 assert main({[*MEAN, "seed=0", *TINY, f"results={tmp_path}"]}) == 0
-print([name for name in sys.modules if name.startswith("benchmarks.")])
-""").splitlines()[-1]
-    assert "benchmarks.experiments.self_supervised.run" in modules
+print(*[name for name in sys.modules if name.startswith("benchmarks.")], sep="\\n")
+""")
+    assert "benchmarks.experiments.self_supervised.run" in lines
+    modules = " ".join(line for line in lines if line.startswith("benchmarks."))
     for other in ("speed", "stress", "documents", "graphs"):
         assert other not in modules

@@ -3,7 +3,7 @@ import pandas as pd
 from benchmarks.engine.pages import LEGEND, Claim, claims_table
 from benchmarks.engine.statistics import Difference
 from benchmarks.engine.tables import cells, markdown, mean_and_deviation
-from tests.benchmarks.markdown import rows
+from tests.benchmarks.made import rows
 
 
 def test_mean_and_deviation():

@@ -1,3 +1,4 @@
+from copy import deepcopy
 from dataclasses import replace
 
 import pytest
@@ -7,51 +8,10 @@ from benchmarks.engine import config
 from benchmarks.experiments.documents import logistic, report
 from benchmarks.experiments.documents import run as documents_run
 from benchmarks.experiments.documents.model import WeightedMean
-from benchmarks.experiments.documents.run import DATASETS, Run, execute, split
-from gswe_pyg.datasets import WordSets
-from tests.benchmarks.made import CONTEXT, record
-from tests.benchmarks.markdown import rows
+from benchmarks.experiments.documents.run import Run, split
+from tests.benchmarks.made import CONTEXT, TINY, outcome, record, rows
 
-TINY = Run(dataset="twitter", epochs=2, batch_size=16, points=3)
-DOCUMENTS = ("twitter", "bbcsport", "classic", "amazon")
-
-
-def words(num_documents=60):
-    """Documents of two classes over a small vocabulary, one of them with one word."""
-    generator = torch.Generator().manual_seed(0)
-    vectors = torch.randn(30, 6, generator=generator)
-    vocabulary = {f"w{i}": vector.tolist() for i, vector in enumerate(vectors)}
-    texts = []
-    for i in range(num_documents):
-        size = 1 + 5 * (i > 0) + i % 4
-        tokens = torch.randint(20, (size,), generator=generator) + 10 * (i % 2)
-        texts.append([f"w{token}" for token in tokens.tolist()])
-    labels = [i % 2 for i in range(num_documents)]
-    return WordSets.from_documents(texts, labels, vocabulary)
-
-
-@pytest.fixture(autouse=True)
-def documents(monkeypatch):
-    dataset = words()
-    monkeypatch.setitem(DATASETS, "twitter", lambda root: dataset)
-    return dataset
-
-
-def outcome(**settings):
-    found = execute(replace(TINY, **settings), CONTEXT)
-    found.metrics.pop("epoch_seconds", None)
-    return found
-
-
-@pytest.mark.parametrize("readout", ["mean", "pma", "gswe_heads4", "approx_repset"])
-def test_readouts_learn_the_same_again_and_other_things_from_other_seeds(readout):
-    settings = {"readout": readout, "references": 2, "points": 8}
-    found = outcome(**settings)
-    assert 0 <= found.metrics["accuracy"] <= 1
-    assert found.curves["train_loss"][0] > found.metrics["train_loss"]
-    assert outcome(**settings) == found
-    for other in ({"seed": 1}, {"fold": 1}):
-        assert outcome(**settings, **other).curves != found.curves
+TINY = TINY["documents"]
 
 
 def test_parameters_by_hand():
@@ -65,37 +25,17 @@ def test_parameters_by_hand():
     gswe = backbone + perceptron(2 * 3 * 16) + 2 * 3 * 16
     pma = 3 * 16 + 17 * (16 + 32 + 16)
     for expected, settings in (
-        (backbone + perceptron(16), {"readout": "mean"}),
-        (gswe, {"references": 2}),
-        (gswe + 2 * 96, {"references": 2, "scale": "layer_norm"}),
-        (gswe + 16 * 16, {"references": 2, "slicer": "linear"}),
-        (backbone + perceptron(48) + pma, {"readout": "pma"}),
+        (backbone + perceptron(16), "readout=mean"),
+        (gswe, "references=2"),
+        (gswe + 2 * 96, "references=2 scale=layer_norm"),
+        (gswe + 16 * 16, "references=2 slicer=linear"),
+        (backbone + perceptron(48) + pma, "readout=pma"),
         # Hidden sets stand on the words themselves.
-        (4 * 3 * 6 + 2 * 5, {"readout": "repset", "references": 4}),
-        (4 * 3 * 6 + perceptron(4, 32), {"readout": "approx_repset", "references": 4}),
-        (6 + 1, {"readout": "logistic"}),
+        (4 * 3 * 6 + 2 * 5, "readout=repset references=4"),
+        (4 * 3 * 6 + perceptron(4, 32), "readout=approx_repset references=4"),
+        (6 + 1, "readout=logistic"),
     ):
-        assert outcome(**settings).parameters == expected, settings
-
-
-def test_a_setting_makes_a_difference():
-    for readout, settings in {
-        "gswe_linear": [
-            {"weighted": True},
-            {"start": 1.0},
-            {"dropout": 0.5},
-            {"weight_decay": 0.1},
-            {"slicer": "linear"},
-            {"scale": "layer_norm"},
-            {"scale": "width"},
-            {"evaluate": "validation"},
-        ],
-        "gswe_heads4": [{"weighted": True}],
-        "mean": [{"weighted": True}],
-    }.items():
-        plain = outcome(readout=readout, points=4).curves
-        for setting in settings:
-            assert outcome(readout=readout, points=4, **setting).curves != plain
+        assert outcome(f"documents {settings}").parameters == expected, settings
 
 
 def test_words_may_count_in_the_mean():
@@ -118,28 +58,13 @@ def test_folds_partition_and_validation_is_cut_from_training(documents):
     assert sorted(tested) == list(range(60))
 
 
-def test_idle_settings_do_not_make_other_runs():
-    idle = {"weighted": True, "start": 1.0, "slicer": "linear"}
-    for readout in ("pma", "repset", "approx_repset"):
-        plain = Run(readout=readout, points=4)
-        assert replace(plain, **idle).canonical() == plain
-    for readout in ("mean", "logistic"):
-        assert Run(readout=readout, points=4, references=2).canonical().points == 1
-    gswe = Run(readout="gswe_linear", **idle)
-    assert gswe.canonical() == gswe
-    with pytest.raises(ValueError, match="fold must be in 0 to 4"):
-        Run(fold=5)
-
-
-@pytest.mark.parametrize("value", [1.0, -1.0, torch.nan])
-def test_the_accuracy_of_known_answers(documents, value):
+@pytest.mark.parametrize(("value", "label"), [(1.0, 0), (-1.0, 1), (torch.nan, -1)])
+def test_the_accuracy_of_known_answers(documents, value, label):
     def model(x, index, ptr, num_sets, weight):
         return torch.tensor([[value, 0.0]]).expand(num_sets, -1)
 
-    expected = {1.0: (documents.y == 0), -1.0: (documents.y == 1)}.get(value)
-    expected = 0 if expected is None else expected.double().mean().item()
     found = documents_run.accuracy(TINY, model, documents, CONTEXT.device)
-    assert found == pytest.approx(expected)
+    assert found == pytest.approx((documents.y == label).double().mean().item())
 
 
 def test_logistic_regression_classifies_means(documents):
@@ -153,15 +78,15 @@ def test_logistic_regression_classifies_means(documents):
     right = logistic.classify_means(train, held_out).metrics
     assert right["accuracy"] > 0.8
     # The penalty is chosen on training sets: wrong labels elsewhere change nothing.
-    wrong = words()
+    wrong = deepcopy(documents)
     wrong._data.y = 1 - wrong._data.y
     flipped = logistic.classify_means(train, wrong[held_out.indices()]).metrics
     assert flipped["train_loss"] == right["train_loss"]
     assert flipped["accuracy"] == pytest.approx(1 - right["accuracy"], abs=1e-6)
 
 
-@pytest.mark.parametrize("name", [*DOCUMENTS, "documents_start"])
 @pytest.mark.parametrize("preset", ["small", "paper"])
+@pytest.mark.parametrize("name", [*report.DATASETS, "documents_start"])
 def test_grids_of_the_documents(name, preset):
     runs = config.load(name, [f"preset={preset}"]).runs
     if name == "documents_start":  # trials look at no test document
@@ -175,41 +100,41 @@ def test_grids_of_the_documents(name, preset):
     assert all(16 % run.references == 0 for run in runs if run.readout == "pma")
 
 
-def made(readout, accuracy, points=64, references=1, fold=0, **settings):
-    run = Run(
-        readout=readout, points=points, references=references, fold=fold, **settings
-    )
+def made(readout, accuracies, points=64, **settings):
+    """A record for each fold."""
     seconds = {} if readout == "logistic" else {"epoch_seconds": 1.25}
-    return record(run, accuracy=accuracy, **seconds)
+    run = Run(readout=readout, points=points, **settings)
+    return [
+        record(replace(run, fold=fold), accuracy=accuracy, **seconds)
+        for fold, accuracy in enumerate(accuracies)
+    ]
 
 
 def test_report_of_the_grids(tmp_path):
+    by_authors = {"references": 10, "epochs": 30, "learning_rate": 0.01}
     found = [
-        made("gswe_heads4", 1.0),  # under way: other folds are not there
-        made("mean", 0.2, points=1, epochs=3),
+        *made("gswe_heads4", [1.0]),  # under way: other folds are not there
+        *made("mean", [0.2], points=1, epochs=3),
+        *made("logistic", [0.9, 0.92, 0.94], points=1),
+        *made("mean", [0.7, 0.72, 0.74], points=1),
+        *made("pma", [0.6, 0.62, 0.64]),
+        *made("pma", [0.8, 0.82, 0.84], references=2),
+        *made("gswe_linear", [0.75, 0.77, 0.79]),
+        *made("gswe_linear", [0.75, 0.77, 0.79], references=2),
+        *made("gswe_linear", [0.5, 0.5, 0.5], weighted=True),
+        *made("repset", [0.85, 0.87, 0.89], points=20, **by_authors),
+        # Best in the first fold, and in no other: taken where that is unknown.
+        *made("gswe_linear", [0.99, 0.6, 0.6], points=8),
     ]
-    for fold, shift in enumerate((0.0, 0.02, 0.04)):
-        found += [
-            made("logistic", 0.9 + shift, points=1, fold=fold),
-            made("mean", 0.7 + shift, points=1, fold=fold),
-            made("pma", 0.6 + shift, fold=fold),
-            made("pma", 0.8 + shift, references=2, fold=fold),
-            made("gswe_linear", 0.75 + shift, fold=fold),
-            made("gswe_linear", 0.75 + shift, references=2, fold=fold),
-            made("gswe_linear", 0.5, fold=fold, weighted=True),
-            made("repset", 0.85 + shift, 20, 10, fold, epochs=30, learning_rate=0.01),
-            # Best in the first fold, and in no other: taken where that is unknown.
-            made("gswe_linear", [0.99, 0.6, 0.6][fold], points=8, fold=fold),
-        ]
     text = report.part("twitter", found, tmp_path)
-    table = rows(text)
-    head = ["readout", "any", "1x8", "1x64", "2x64", "10x20", "parameters", "seconds"]
-    assert head in table
-    pma = ["PMA", "", "", "62.0 ± 2.0", "82.0 ± 2.0", "", "1,234", "1.25"]
-    assert pma in table
-    name = "mean word vector, logistic regression"
-    assert [name, "92.0 ± 2.0", "", "", "", "", "1,234", ""] in table
-    assert any(row[0] == "RepSet, as its authors train it" for row in table)
+    means = "mean word vector, logistic regression"
+    for row in (
+        ["readout", "any", "1x8", "1x64", "2x64", "10x20", "parameters", "seconds"],
+        ["PMA", "", "", "62.0 ± 2.0", "82.0 ± 2.0", "", "1,234", "1.25"],
+        [means, "92.0 ± 2.0", "", "", "", "", "1,234", ""],
+    ):
+        assert row in rows(text)
+    assert any(row[0] == "RepSet, as its authors train it" for row in rows(text))
     # Another number of epochs is another table.
     assert text.index("after 50 epochs") < text.index("after 3 epochs")
     assert (tmp_path / "twitter.png").stat().st_size > 1000
@@ -217,12 +142,11 @@ def test_report_of_the_grids(tmp_path):
 
     # Sizes are chosen on the other folds.
     text = report.message({"twitter": found})
-    table = rows(text)
     assert "twitter: 50 epochs, 3 folds" in text
-    assert ["PMA", "82.0 ± 2.0 (2x64)"] in table
-    (row,) = [row for row in table if row[0] == "GSWE, linear"]
+    assert ["PMA", "82.0 ± 2.0 (2x64)"] in rows(text)
+    (row,) = [row for row in rows(text) if row[0] == "GSWE, linear"]
     assert row[1].startswith("65.0 ± 8.7")
-    assert ["GSWE, linear, word counts", "50.0 ± 0.0 (1x64)"] in table
+    assert ["GSWE, linear, word counts", "50.0 ± 0.0 (1x64)"] in rows(text)
     assert "4 heads" not in text
     assert "beats PMA: holds on 0 data sets, fails on 0, is open on 1" in text
 
@@ -237,33 +161,26 @@ def test_report_of_the_grids(tmp_path):
 
 
 def test_other_settings_are_other_rows(tmp_path):
-    found = [
-        made("mean", accuracy, fold=fold, dropout=dropout)
-        for fold in range(3)
-        for dropout, accuracy in ((0.0, 0.9), (0.5, 0.1))
-    ]
-    found += [made("logistic", 0.5, fold=fold) for fold in range(5)]
-    table = rows(report.part("twitter", found, tmp_path))
-    assert ["mean", "90.0 ± 0.0"] in [row[:2] for row in table]
-    assert ["mean, dropout 0.5", "10.0 ± 0.0"] in [row[:2] for row in table]
+    found = made("mean", [0.9] * 3) + made("mean", [0.1] * 3, dropout=0.5)
+    found += made("logistic", [0.5] * 5)
+    table = [row[:2] for row in rows(report.part("twitter", found, tmp_path))]
+    assert ["mean", "90.0 ± 0.0"] in table
+    assert ["mean, dropout 0.5", "10.0 ± 0.0"] in table
     # Folds are those of what is trained.
     assert "50 epochs, 3 folds" in report.message({"twitter": found})
 
 
 def test_report_of_the_trials(tmp_path):
-    found = [
-        made("gswe_linear", accuracy, dataset=d, start=start, evaluate="validation")
-        for d, start, accuracy in [
-            ("twitter", 0.0, 0.5),
-            ("twitter", 1.0, 0.6),
-            ("bbcsport", 0.0, 0.7),
-        ]
-    ]
-    text = report.part("documents_start", found, tmp_path)
+    def trial(accuracy, **settings):
+        return made("gswe_linear", [accuracy], evaluate="validation", **settings)
+
+    found = trial(0.5, start=0.0) + trial(0.6, start=1.0)
+    both = found + trial(0.7, dataset="bbcsport", start=0.0)
+    text = report.part("documents_start", both, tmp_path)
     assert rows(text)[0] == ["trial", "twitter", "bbcsport"]
     assert rows(text)[2:] == [["as most", "50.0", "70.0"], ["start=1", "60.0", ""]]
     # Of one data set, readouts are the columns.
-    text = report.part("documents_start", found[:2], tmp_path)
+    text = report.part("documents_start", found, tmp_path)
     assert rows(text)[0] == ["trial", "gswe_linear"]
     assert "No test part was looked at" in text
     assert not list(tmp_path.iterdir())

@@ -1,46 +1,50 @@
+from dataclasses import replace
+
 import pytest
 
 from benchmarks.experiments.graphs.report import message, part
 from benchmarks.experiments.graphs.run import Run
-from tests.benchmarks.made import record
-from tests.benchmarks.markdown import rows
+from tests.benchmarks.made import record, rows
+
+NOTHING = "No data set has been run with several readouts"
 
 
-def made(dataset, readout, seed, test, valid=0.5, seconds=1.0, **settings):
-    run = Run(seed=seed, dataset=dataset, readout=readout, **settings)
-    tested = {"test": test} if run.evaluate == "test" else {}
-    return record(run, valid=valid, epoch_seconds=seconds, **tested)
+def made(dataset, readout, tests, valid=0.5, seconds=1.0, seeds=range(9), **settings):
+    """A record for each seed with such a score."""
+    run = Run(dataset=dataset, readout=readout, **settings)
+    metrics = {"valid": valid, "epoch_seconds": seconds}
+    return [
+        record(
+            replace(run, seed=seed),
+            **metrics,
+            **({} if test is None else {"test": test}),
+        )
+        for seed, test in zip(seeds, tests, strict=False)
+    ]
 
 
-#: Test and validation: four heads far ahead on ENZYMES, not so on molesol, where a
-#: lower error is better.
+#: On ENZYMES, test and validation: four heads are far ahead. On molesol, where a lower
+#: error is better, both are the same.
 SCORES = {
-    ("ENZYMES", "mean"): (0.6, 0.5),
-    ("ENZYMES", "sum"): (0.5, 0.4),
-    ("ENZYMES", "max"): (0.55, 0.6),  # the best of the plain ones on validation
-    ("ENZYMES", "quantile"): (0.99, 0.1),
-    ("ENZYMES", "gswe_heads1"): (0.6, 0.5),
-    ("ENZYMES", "gswe_heads4"): (0.8, 0.5),
-    ("ogbg-molesol", "mean"): (1.0, 1.0),
-    ("ogbg-molesol", "sum"): (0.8, 0.8),
-    ("ogbg-molesol", "max"): (1.2, 1.2),
-    ("ogbg-molesol", "quantile"): (1.1, 1.1),
-    ("ogbg-molesol", "gswe_heads1"): (1.0, 1.0),
-    ("ogbg-molesol", "gswe_heads4"): (1.0, 1.0),
-    ("ENZYMES", "untrained"): (0.7, 0.9),  # the best on validation, but no rival
-    ("ogbg-molesol", "untrained"): (0.1, 0.1),
-    ("ENZYMES", "parameter_free"): (0.99, 0.1),  # which validation does not choose
-    ("ogbg-molesol", "parameter_free"): (1.9, 1.9),
+    "mean": (0.6, 0.5, 1.0),
+    "sum": (0.5, 0.4, 0.8),
+    "max": (0.55, 0.6, 1.2),  # the best of the plain ones on validation
+    "quantile": (0.99, 0.1, 1.1),
+    "gswe_heads1": (0.6, 0.5, 1.0),
+    "gswe_heads4": (0.8, 0.7, 1.0),  # better on validation, but no rival of its own
+    "untrained": (0.7, 0.9, 0.1),  # the best on validation, but no rival
+    "parameter_free": (0.99, 0.1, 1.9),  # which validation does not choose
 }
 
 
 def test_message_and_differences(tmp_path):
-    found = [
-        made(*names, seed, test + 0.001 * (seed * len(names[1]) % 3), valid, **sized)
-        for names, (test, valid) in SCORES.items()
-        for seed in range(4)
-        for sized in [{"with_size": True}]
-    ]
+    enzymes, molesol = [], []
+    for readout, (test, valid, error) in SCORES.items():
+        noise = [0.001 * (seed * len(readout) % 3) for seed in range(4)]
+        tests, errors = ([score + n for n in noise] for score in (test, error))
+        enzymes += made("ENZYMES", readout, tests, valid, with_size=True)
+        molesol += made("ogbg-molesol", readout, errors, error, with_size=True)
+    found = enzymes + molesol
     text = message({"readouts": found})
     assert text.splitlines()[0] == (
         "**GSWE, 4 heads, over 2 data sets, is significantly ahead of mean on 1 "
@@ -74,118 +78,119 @@ def test_message_and_differences(tmp_path):
     ],
 )
 def test_validation_chooses_the_cell_of_a_readout(tmp_path, setting, worse, better):
-    found = [made("ENZYMES", "mean", seed, 0.5) for seed in range(3)]
-    for seed in range(3):
-        cell = {setting: better}
-        found.append(made("ENZYMES", "gswe_heads4", seed, 0.6, 0.7, **cell))
-    # Better in a seed that the other cell lacks, worse in those that both have.
-    for seed, valid in ((1, 0.6), (2, 0.6), (3, 1.0)):
-        cell = {setting: worse}
-        found.append(made("ENZYMES", "gswe_heads4", seed, 0.8, valid, **cell))
-    # Nor does another task count.
-    found.append(made("ENZYMES", "gswe_heads4", 2, 0.9, 1.0, splits="public"))
-    table = rows(part("graphs", found, tmp_path))
-    assert ["GSWE, 4 heads", "**60.00 ± 0.00**"] in [row[:2] for row in table]
-    name = setting.replace("_", " ")
-    assert ["GSWE, 4 heads", f"{name} {better}"] in table
-
-
-def test_a_chosen_cell_with_fewer_folds_leaves_fewer_folds_for_all(tmp_path):
-    found = [made("ENZYMES", "mean", seed, 0.1 * seed) for seed in range(4)]
-    found += [made("ENZYMES", "max", seed, 0.5, 0.5) for seed in range(4)]
-    found += [made("ENZYMES", "max", s, 0.6, 0.9, dropout=0.5) for s in range(2)]
-    table = [row[:2] for row in rows(part("graphs", found, tmp_path))]
-    assert ["max", "**60.00 ± 0.00**"] in table
-    assert ["mean", "5.00 ± 7.07"] in table
-    assert ["ENZYMES", "2"] in table
-
-
-def test_networks_of_the_same_fold_are_one_result(tmp_path):
+    heads, worse = ("ENZYMES", "gswe_heads4"), {setting: worse}
     found = [
-        made("ENZYMES", readout, seed, test + 0.1 * (seed // 10), splits="public")
-        for readout, test in (("mean", 0.5), ("max", 0.6))
-        for seed in (0, 1, 10, 11)
+        *made("ENZYMES", "mean", [0.5] * 3),
+        *made(*heads, [0.6] * 3, 0.7, **{setting: better}),
+        # Worse in the seeds that both have, and better in another one.
+        *made(*heads, [0.8] * 2, 0.6, seeds=(1, 2), **worse),
+        *made(*heads, [0.8], 1.0, seeds=(3,), **worse),
+        # Nor does another task count.
+        *made(*heads, [0.9], 1.0, seeds=(2,), splits="public"),
     ]
     table = [row[:2] for row in rows(part("graphs", found, tmp_path))]
-    assert ["mean", "55.00 ± 0.00"] in table
-    assert ["ENZYMES", "2"] in table
+    assert ["GSWE, 4 heads", "**60.00 ± 0.00**"] in table
+    assert ["GSWE, 4 heads", f"{setting.replace('_', ' ')} {better}"] in table
+
+
+def of_day(day, readout, seconds, rate):
+    """Two records, the time of which can be compared with that of others of the day."""
+    found = made("MUTAG", readout, [0.5] * 2, 0.5, seconds, learning_rate=rate)
+    return [record | {"commit": day} for record in found]
+
+
+TWICE = {"seeds": (0, 1, 10, 11), "splits": "public"}
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        # The cell that is chosen has fewer folds, which leaves fewer for all.
+        (
+            [
+                *made("ENZYMES", "mean", [0.0, 0.1, 0.2, 0.3]),
+                *made("ENZYMES", "max", [0.5] * 4),
+                *made("ENZYMES", "max", [0.6] * 2, 0.9, dropout=0.5),
+            ],
+            {("max", "**60.00 ± 0.00**"), ("mean", "5.00 ± 7.07"), ("ENZYMES", "2")},
+        ),
+        # Two networks of a fold are one result.
+        (
+            [
+                *made("ENZYMES", "mean", [0.5, 0.5, 0.6, 0.6], **TWICE),
+                *made("ENZYMES", "max", [0.6, 0.6, 0.7, 0.7], **TWICE),
+            ],
+            {("mean", "55.00 ± 0.00"), ("ENZYMES", "2")},
+        ),
+        # Controls do not decide which seeds count.
+        (
+            [
+                *made("MUTAG", "mean", [0.5] * 2),
+                *made("MUTAG", "max", [0.6] * 2),
+                *made("MUTAG", "untrained", [0.7] * 6),
+            ],
+            {
+                ("max", "60.00 ± 0.00"),
+                ("untrained network, linear model", "**70.00 ± 0.00**"),
+                ("MUTAG", "2"),
+            },
+        ),
+        # Epochs are compared on the same day.
+        (
+            [
+                *of_day("monday", "mean", 1.0, 0.01),
+                *of_day("tuesday", "mean", 4.0, 0.02),
+                *of_day("tuesday", "max", 8.0, 0.02),
+            ],
+            {("mean", "1.00x"), ("max", "2.00x")},
+        ),
+    ],
+)
+def test_which_runs_count(tmp_path, found, expected):
+    table = rows(part("graphs", found, tmp_path))
+    assert expected <= {(row[0], cell) for row in table for cell in row[1:]}
 
 
 def test_scores(tmp_path):
     found = [
-        made("MUTAG", "mean", 0, 0.7),
-        made("MUTAG", "mean", 1, 0.8),
-        made("MUTAG", "gswe_linear", 0, 0.8, seconds=2.0),
-        made("MUTAG", "gswe_linear", 1, 0.9, seconds=2.0),
-        made("MUTAG", "gswe_linear", 2, 0.1),  # mean has no such fold yet
-        made("ogbg-molesol", "mean", 0, 1.25, seconds=3.0),
-        made("ogbg-molesol", "gswe_linear", 0, 1.5, seconds=1.5),
-        made("ogbg-molesol", "max", 0, 9.0),  # MUTAG lacks it
-        made("NCI1", "sum", 0, 0.5),  # where there is no mean to compare times with
-        made("NCI1", "sort", 0, 0.6),
-        made("DD", "mean", 0, 0.6),  # nothing to compare with
-        made("MUTAG", "mean", 0, 0.99, attributes=True),  # another task
-        made("PTC_MR", "mean", 0, 0.99, evaluate="validation"),  # a trial
+        *made("MUTAG", "mean", [0.7, 0.8]),
+        # Mean has no third fold yet.
+        *made("MUTAG", "gswe_linear", [0.8, 0.9, 0.1], seconds=2.0),
+        *made("ogbg-molesol", "mean", [1.25], seconds=3.0),
+        *made("ogbg-molesol", "gswe_linear", [1.5], seconds=1.5),
+        *made("ogbg-molesol", "max", [9.0]),  # MUTAG lacks it
+        *made("DD", "mean", [0.6]),  # nothing to compare with
+        *made("MUTAG", "mean", [0.99], attributes=True),  # another task
+        *made("PTC_MR", "mean", [None], evaluate="validation"),  # a trial
     ]
-    text = part("graphs", found, tmp_path)
+    # Where there is no mean to compare times with.
+    unranked = made("NCI1", "sum", [0.5]) + made("NCI1", "sort", [0.6])
+    text = part("graphs", found + unranked, tmp_path)
     table = rows(text)
-    assert ["GSWE, linear", "**85.00 ± 7.07**", "", "1.500", "1,234", "1.00x"] in table
-    assert ["mean", "75.00 ± 7.07", "", "**1.250**", "1,234", "1.00x"] in table
-    assert ["max", "", "", "9.000", "1,234", "0.33x"] in table
-    assert ["sort", "", "**60.00**", "", "1,234", ""] in table
+    for row in (
+        ["GSWE, linear", "**85.00 ± 7.07**", "", "1.500", "1,234", "1.00x"],
+        ["mean", "75.00 ± 7.07", "", "**1.250**", "1,234", "1.00x"],
+        ["max", "", "", "9.000", "1,234", "0.33x"],
+        ["sort", "", "**60.00**", "", "1,234", ""],
+    ):
+        assert row in table
     assert not any(row[0] == "DD" for row in table)
     assert "99.0" not in text
-    others = [record for record in found if record["config"]["dataset"] != "NCI1"]
     ranked = ["mean", "75.00 ± 7.07", "**1.250**", "1.50", "1,234", "1.00x"]
-    assert ranked in rows(part("graphs", others, tmp_path))
-    for some in (found[10:11], []):
-        text = part("graphs", some, tmp_path)
-        assert "No data set has been run with several readouts" in text
+    assert ranked in rows(part("graphs", found, tmp_path))
+    alone = made("DD", "mean", [0.6])
+    for some in (alone, made("MUTAG", "untrained", [0.7] * 2), []):
+        assert NOTHING in part("graphs", some, tmp_path)
 
 
 def test_trials(tmp_path):
-    found = [
-        made(dataset, "gswe_heads1", seed, 0.0, valid, evaluate="validation", **cell)
-        for seed in (10, 11, 12)
-        for cell, valid in (({"points": 8}, 0.5), ({"points": 16}, 0.7))
-        for dataset in ("ENZYMES", "ogbg-molesol")
-    ]
+    options = {"seeds": (10, 11, 12), "evaluate": "validation"}
+    found = []
+    for points, valid in ((8, 0.5), (16, 0.7)):
+        for dataset in ("ENZYMES", "ogbg-molesol"):
+            cell = (dataset, "gswe_heads1", [None] * 3, valid)
+            found += made(*cell, points=points, **options)
     table = rows(part("heads_start", found, tmp_path))
     assert ["as most", "50.00 ± 0.00", "0.500 ± 0.000"] in table
     assert ["points=16", "70.00 ± 0.00", "0.700 ± 0.000"] in table
     assert not list(tmp_path.iterdir())
-
-
-def test_epochs_are_compared_on_the_same_day(tmp_path):
-    found = [
-        made("MUTAG", readout, seed, 0.5, learning_rate=rate, seconds=seconds)
-        | {"commit": day}
-        for readout, rate, day, seconds in (
-            ("mean", 0.01, "monday", 1.0),
-            ("mean", 0.02, "tuesday", 4.0),
-            ("max", 0.02, "tuesday", 8.0),
-        )
-        for seed in range(2)
-    ]
-    table = [row[:: len(row) - 1] for row in rows(part("graphs", found, tmp_path))]
-    assert ["mean", "1.00x"] in table
-    assert ["max", "2.00x"] in table
-
-
-def test_controls_do_not_decide_which_seeds_count(tmp_path):
-    found = [
-        made("MUTAG", readout, seed, score)
-        for readout, score, seeds in (
-            ("mean", 0.5, 2),
-            ("max", 0.6, 2),
-            ("untrained", 0.7, 6),
-        )
-        for seed in range(seeds)
-    ]
-    table = rows(part("graphs", found, tmp_path))
-    first = [row[:2] for row in table]
-    assert ["max", "60.00 ± 0.00"] in first
-    assert ["untrained network, linear model", "**70.00 ± 0.00**"] in first
-    assert ["MUTAG", "2"] in first
-    text = part("graphs", found[4:], tmp_path)
-    assert "No data set has been run with several readouts" in text

@@ -64,12 +64,11 @@ def test_growth_is_judged_step_by_step(last, is_met):
     assert found == {key: (f"{last}", is_met)}
 
 
-def test_the_page_on_file_is_that_of_the_records(tmp_path):
+def test_the_page_on_file_is_that_of_the_records():
     results = json.loads((RESULTS / "speed.json").read_text())
-    page = report.render(results, tmp_path / "speed.json") + "\n"
+    page = report.render(results) + "\n"
     message = "run python -m benchmarks report speed"
     assert (RESULTS / "speed.md").read_text() == page, message
-    assert (tmp_path / "speed.png").stat().st_size > 1000
 
 
 def test_a_run_of_all_parts(tmp_path, capsys, monkeypatch):

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from gswe_pyg.ops.size_groups import SizeGroups, pad
+from gswe_pyg.aggr.size_groups import SizeGroups, pad
 
 SMALL = [3, 0, 7, 1, 7]
 LARGE = [3, 0, 500, 17, 8, 9, 500, 16, 1, 0, 499, 24, 24]
