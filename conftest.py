@@ -15,7 +15,8 @@ from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 
 ROOT = Path(__file__).resolve().parent
 
-collect_ignore_glob = ["docs/*.py"]  # scripts, without doctests
+# Without doctests: scripts, and modules that all have one name.
+collect_ignore_glob = ["docs/*.py", "tests/*conftest.py"]
 if find_spec("triton") is None:
     collect_ignore_glob += ["gswe_pyg/ops/triton/*.py", "gswe_pyg/ops/triton_*.py"]
 
