@@ -30,6 +30,7 @@ def test_every_command_has_help(capsys):
     [
         (["qick"], "unknown command 'qick'; did you mean 'quick'?"),
         (["run", "set_cirlces"], "did you mean 'set_circles'"),
+        (["run", "set_circles", "poinst=3"], "did you mean 'points'"),
         (["run", "set_circles", "train_sets=1000"], "400 sets; 1000 cannot be taken"),
         (["run", "set_circles", "results=/sys/nowhere"], "/sys/nowhere"),
         (["run", "set_circles", f"results={__file__}"], "test_run.py"),

@@ -14,6 +14,13 @@ def shown(*arguments, **options):
     return session
 
 
+@pytest.mark.parametrize(("columns", "rows"), [(110, 40), (80, 24)])
+def test_list(columns, rows):
+    lines = shown("list", columns=columns, rows=rows).lines
+    assert any("set_circles: " in line for line in lines)
+    assert max(map(len, lines)) <= columns
+
+
 @pytest.mark.parametrize(("columns", "rows", "workers"), [(110, 40, 2), (80, 24, 1)])
 def test_quick(tmp_path, columns, rows, workers):
     arguments = ["sets=12", "steps=2", "seeds=1", f"workers={workers}"]

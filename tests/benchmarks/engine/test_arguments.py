@@ -8,6 +8,10 @@ from benchmarks.engine.arguments import Registry, UsageError, option, parse
 
 @dataclass(frozen=True)
 class Options:
+    """Does something.
+
+    And something else."""
+
     name: str | None = option(None, "which one", positional=True)
     sizes: int | list[int] = option(3, "how many")
     rate: float = option(0.5, "how fast")
@@ -44,6 +48,16 @@ def test_defaults_types_and_positions():
 def test_errors_name_the_key_and_the_value(arguments, message):
     with pytest.raises(UsageError, match=message):
         read(*arguments)
+
+
+def test_help(capsys):
+    with pytest.raises(SystemExit) as exit:
+        read("x", "--help")
+    assert exit.value.code == 0
+    out = capsys.readouterr().out
+    assert out.startswith("usage: python -m benchmarks test [NAME] [key=value ...]\n\n")
+    assert "\nDoes something.\n\nAnd something else.\n" in out
+    assert "\n  rate=0.5                   how fast\n" in out
 
 
 def test_registry_names_the_nearest_entry():
