@@ -38,7 +38,18 @@ MAX_ATTENDED = 512
 SLICERS = ("identity", "linear", "mlp")
 
 #: What a readout may be built with, and what stands for all values where it is not.
-IDLE = {"points": 1, "references": 1, "slicer": "identity", "extremes": True}
+IDLE = {
+    "points": 1,
+    "references": 1,
+    "slicer": "identity",
+    "extremes": True,
+    "head_start": "moments",
+    "head_rate": 1.0,
+}
+
+#: Where the third and the fourth head begin: as skewness and tails, or as the maximum
+#: and the minimum, which need extremes.
+HEAD_STARTS = ("moments", "extremes")
 
 
 class Shape(NamedTuple):
@@ -50,6 +61,7 @@ class Shape(NamedTuple):
     max_nodes: int = 0  # of the largest graph
     slicer: str = "identity"
     extremes: bool = True  # of heads
+    head_start: str = "moments"
 
 
 @dataclass(frozen=True)
@@ -115,7 +127,7 @@ def _gswe(interpolation: str, size: bool) -> Readout:
 
 def _heads(heads: int, colour: str) -> Readout:
     def build(shape: Shape) -> GSWEAggregation:
-        return GSWEAggregation(
+        readout = GSWEAggregation(
             shape.channels,
             num_points=max(shape.points, heads),
             slicer="identity",
@@ -123,9 +135,21 @@ def _heads(heads: int, colour: str) -> Readout:
             extremes=shape.extremes,
             reference=None,
         )
+        if shape.head_start == "extremes":
+            start_at_extremes(readout.head_weight)
+        return readout
 
     label = f"GSWE, {heads} head{'s' if heads > 1 else ''}"
-    return Readout(build, label, colour, ("points", "extremes"), least_points=heads)
+    options = ("points", "extremes", "head_start", "head_rate")
+    return Readout(build, label, colour, options, least_points=heads)
+
+
+@torch.no_grad()
+def start_at_extremes(head_weight: Tensor) -> None:
+    """The third head begins as the maximum, the fourth as the minimum."""
+    for head, read in zip(head_weight[2:], (-1, -2), strict=False):
+        head.zero_()
+        head[:, read] = 1
 
 
 def _deep_sets(shape: Shape) -> DeepSetsAggregation:

@@ -17,7 +17,15 @@ from benchmarks.experiments.graphs.data import (
     predict,
     score_sign,
 )
-from benchmarks.readouts import READOUTS, SLICERS, ReadoutSettings, Shape, WithSize
+from benchmarks.readouts import (
+    HEAD_STARTS,
+    IDLE,
+    READOUTS,
+    SLICERS,
+    ReadoutSettings,
+    Shape,
+    WithSize,
+)
 from gswe_pyg.models import GINE, CategoryEncoder, GNNWithReadout
 
 
@@ -43,6 +51,8 @@ class Run(ReadoutSettings):
     splits: str = setting("stratified", ("stratified", "public"), added=True)  # of TU
     with_size: bool = setting(False, added=True)  # log size appended to any readout
     extremes: bool = setting(True, added=True)  # of heads
+    head_start: str = setting("moments", HEAD_STARTS, added=True)
+    head_rate: float = setting(1.0, added=True)  # of their weights, times the others'
     log_degrees: bool = setting(False, added=True)  # for TU sets without node labels
 
     def __post_init__(self) -> None:
@@ -56,6 +66,8 @@ class Run(ReadoutSettings):
 
     def canonical(self) -> "Run":
         run = super().canonical()
+        if not run.extremes:
+            run = replace(run, head_start=IDLE["head_start"])
         if not self.is_control:
             return run
         idle = {"epochs": 1, "batch_size": 1, "learning_rate": 0.0, "dropout": 0.0}
@@ -81,7 +93,7 @@ def execute(run: Run, context: Context) -> Outcome:
     if run.is_control:
         return _without_training(run, task)
     model = build(run, task).to(device)
-    optimizer = torch.optim.Adam(model.parameters(), run.learning_rate, fused=True)
+    optimizer = torch.optim.Adam(_groups(run, model), run.learning_rate, fused=True)
     last_factor = 0.0 if run.schedule == "cosine" else 1.0
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(
         optimizer, run.epochs, eta_min=last_factor * run.learning_rate
@@ -125,6 +137,16 @@ def execute(run: Run, context: Context) -> Outcome:
     )
 
 
+def _groups(run: Run, model: torch.nn.Module) -> list[dict]:
+    """The parameters of the model; those of heads may have a rate of their own."""
+    if run.head_rate == 1.0:
+        return [{"params": [*model.parameters()]}]
+    own = [p for n, p in model.named_parameters() if n.endswith("head_weight")]
+    others = [p for n, p in model.named_parameters() if not n.endswith("head_weight")]
+    rate = run.head_rate * run.learning_rate
+    return [{"params": others}, {"params": own, "lr": rate}]
+
+
 def build(run: Run, task: GraphTask) -> GNNWithReadout:
     """GIN, with embeddings of categories for molecules, or an MLP without edges."""
     graphs, hidden, encoders = task.graphs, run.hidden, {}
@@ -140,7 +162,14 @@ def build(run: Run, task: GraphTask) -> GNNWithReadout:
         }
     else:
         network = GIN(graphs.x.size(1), hidden, run.layers, jk="cat", **options)
-    shape = Shape(hidden, run.points, 1, graphs.max_size, run.slicer, run.extremes)
+    shape = Shape(
+        hidden,
+        run.points,
+        max_nodes=graphs.max_size,
+        slicer=run.slicer,
+        extremes=run.extremes,
+        head_start=run.head_start,
+    )
     readout = READOUTS[run.readout].build(shape)
     if run.with_size:
         readout = WithSize(readout)
