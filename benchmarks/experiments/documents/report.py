@@ -10,7 +10,7 @@ from benchmarks.engine.pages import NOT_WORSE, Claim, comparison, origin, spread
 from benchmarks.engine.records import Record, frame
 from benchmarks.engine.statistics import Difference, difference
 from benchmarks.engine.tables import cells, markdown, mean_and_deviation
-from benchmarks.experiments.documents.logistic import LOGISTIC
+from benchmarks.experiments.documents.controls import LOGISTIC, NAMES
 from benchmarks.experiments.documents.model import OWN_ARCHITECTURES
 from benchmarks.experiments.documents.run import Run
 from benchmarks.experiments.trials import trials
@@ -21,7 +21,7 @@ GSWE, HEADS = "GSWE, linear", "GSWE, 4 heads"
 #: Whom with whom, and what may be lacking, in points.
 COMPARED = (
     *((GSWE, rival, 0.0) for rival in ("PMA", "mean", "RepSet", "ApproxRepSet")),
-    (GSWE, label(LOGISTIC), 0.0),
+    *((GSWE, label(control), 0.0) for control in (LOGISTIC, "parameter_free")),
     (GSWE, "mean", NOT_WORSE),
     *((HEADS, rival, 0.0) for rival in ("PMA", "mean", GSWE)),
     (HEADS, "mean", NOT_WORSE),
@@ -36,14 +36,14 @@ Records = Mapping[str, list[Record]]
 
 def protocols(records: list[Record]) -> list[pd.DataFrame]:
     """What was trained alike: three folds or more first, then the most epochs. Beside
-    each of them stands what has a training of its own: logistic regression, and RepSet
+    each of them stands what has a training of its own: the controls, and RepSet
     and ApproxRepSet as their authors train them."""
     table = frame(records, Run, "test")
     if table.empty:
         return []
     by_authors = table["readout"].isin([*OWN_ARCHITECTURES])
     by_authors &= (table[SIZE] == AUTHORS_SIZE).all(axis=1)
-    table["beside"] = by_authors | (table["readout"] == LOGISTIC)
+    table["beside"] = by_authors | table["readout"].isin(NAMES)
     table["series"] = (
         table["readout"].map(label)
         + table["weighted"].map({True: ", word counts", False: ""})
@@ -57,7 +57,7 @@ def protocols(records: list[Record]) -> list[pd.DataFrame]:
     keys = table[settings].where(~table["beside"], 0).agg(tuple, axis=1)
     folds = table.groupby(["series", *SIZE, keys])["fold"].transform("nunique")
     table = table[folds == folds.groupby(keys).transform("max")]
-    table = by_readout(table.sort_values(["series", *SIZE]), [LOGISTIC])
+    table = by_readout(table.sort_values(["series", *SIZE]), NAMES)
     alike = table[~table["beside"]].groupby(settings)
     groups = [runs for _, runs in alike] or [table[:0]]
     groups.sort(key=lambda runs: (runs["fold"].nunique() < 3, -runs["epochs"].max()))
@@ -126,7 +126,7 @@ def message(found: Records) -> str:
         for name, table in main.items()
     )
     runs = pd.concat(main.values()).sort_values(["series", *SIZE])
-    order = by_readout(runs, [LOGISTIC])["series"].unique()
+    order = by_readout(runs, NAMES)["series"].unique()
     cells = {
         name: [_chosen_cell(table, series) for series in order]
         for name, table in main.items()

@@ -5,6 +5,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from statistics import median
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -14,7 +15,7 @@ from benchmarks.engine.arguments import Registry
 from benchmarks.engine.config import PARTS, setting
 from benchmarks.engine.grid import Context, Outcome
 from benchmarks.engine.training import epoch, num_parameters, significant
-from benchmarks.experiments.documents.logistic import LOGISTIC, classify_means
+from benchmarks.experiments.documents import controls
 from benchmarks.experiments.documents.model import (
     HIDDEN,
     OWN_ARCHITECTURES,
@@ -32,6 +33,9 @@ NUM_FOLDS = 5
 #: Batches whose sets are sorted by size together. More would save little padding, as
 #: the backbone groups sets by size once more, and would mix the sets less.
 POOL_SIZE = 8
+
+#: Sets that an untrained network embeds at a time.
+EMBEDDED = 256
 
 
 @lru_cache(maxsize=1)
@@ -58,7 +62,7 @@ class Run(ReadoutSettings):
     fold: int = 0  # of the cross-validation
     dataset: str = setting("twitter", DATASETS)
     backbone: str = setting("sab_128_128_16", BACKBONES)  # RepSet goes without
-    readout: str = setting("gswe_linear", (*READOUTS, LOGISTIC))
+    readout: str = setting("gswe_linear", (*READOUTS, *controls.NAMES))
     points: int = setting(16, least=1)  # of a reference or hidden set, seeds of PMA
     references: int = setting(1, least=1)  # or hidden sets, heads of PMA
     weighted: bool = False  # by word counts: GSWE and mean can be
@@ -83,6 +87,8 @@ class Run(ReadoutSettings):
 
     def canonical(self) -> "Run":
         run = super().canonical()
+        if self.is_control and self.readout != controls.LOGISTIC:  # whose runs are old
+            run = replace(run, epochs=1, batch_size=1, learning_rate=0.0)
         if not self.uses("slicer"):
             run = replace(run, start=Run.start)
             if not self.uses("extremes") and self.readout != "mean":
@@ -94,8 +100,10 @@ def execute(run: Run, context: Context) -> Outcome:
     """Trains on the training sets of a fold, then classifies the held-out sets."""
     dataset = DATASETS[run.dataset](context.data)
     train, held_out = split(dataset, run)
-    if run.readout == LOGISTIC:
-        return classify_means(train, held_out)
+    if run.is_control:
+        return controls.classify(
+            run.readout, without_training(run, train), train, held_out
+        )
 
     torch.manual_seed(run.seed)
     model = build(run, dataset.num_features, dataset.num_classes).to(context.device)
@@ -151,6 +159,27 @@ def build(run: Run, in_channels: int, num_classes: int) -> SetClassifier:
         entry.move_to_start(readout, run.start)
     options = {"scale": run.scale, "dropout": run.dropout}
     return SetClassifier(backbone, readout, channels, hidden, num_classes, **options)
+
+
+def without_training(run: Run, train: SetDataset) -> controls.Vectors:
+    """The vectors of documents that a control learns from."""
+    if run.readout == controls.LOGISTIC:
+        return controls.mean_vectors
+    if run.readout != "untrained":
+        return controls.sliced_vectors(train, run.seed)
+    torch.manual_seed(run.seed)
+    run = replace(run, readout="gswe_linear", points=Run.points)
+    model = build(run, train.num_features, train.num_classes).eval()
+    model.head = torch.nn.Identity()
+
+    @torch.no_grad()
+    def vectors(sets: SetDataset) -> np.ndarray:
+        found = torch.empty(len(sets), Run.points * model.backbone.out_channels)
+        for chosen in sets.set_sizes.argsort().split(EMBEDDED):
+            found[chosen] = classify(run, model, sets.get_batch(chosen))
+        return found.numpy()
+
+    return vectors
 
 
 def classify(run: Run, model: torch.nn.Module, batch: Batch) -> Tensor:

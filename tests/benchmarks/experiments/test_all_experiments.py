@@ -57,7 +57,8 @@ DIFFERENT = {
     "documents points=4 readout=mean": "weighted=true",
     "graphs epochs=3": "slicer=linear slicer=mlp schedule=cosine with_size=true "
     "dropout=0.5",
-    "graphs epochs=3 readout=gswe_heads4": "extremes=false",
+    "graphs epochs=3 readout=gswe_heads4": "extremes=false head_start=extremes "
+    "head_rate=0.5",
     "self_supervised seed=1": "backbone=mlp_128_128_16 backbone=sab_256x3_16 "
     "normalize=true unit_scale=true view_elements=3 projection=4 augmentation=bend "
     "augmentation=jitter draw_data=true start=1.0 readout=pma_near_origin readout=pma",
@@ -85,8 +86,13 @@ FREE = "self_supervised readout=sliced backbone=none epochs=0"
         ("documents readout=approx_repset", "weighted=true start=1.0 slicer=linear"),
         ("documents readout=mean points=1", "points=4 references=2"),
         ("documents readout=logistic points=1", "points=4 references=2"),
+        (
+            "documents readout=sliced points=1 epochs=1 batch_size=1 learning_rate=0",
+            "points=4 epochs=9 batch_size=7 learning_rate=1",
+        ),
         ("documents weighted=true start=1.0 slicer=linear", ""),
-        ("graphs readout=max points=1", "slicer=mlp extremes=false"),
+        ("graphs readout=max points=1", "slicer=mlp extremes=false head_rate=0.5"),
+        ("graphs readout=gswe_heads4 extremes=false", "head_start=extremes"),
         ("self_supervised epochs=0", OF_TRAINING),
         (FREE, f"{OF_TRAINING} seed=7 start=1.0"),
         (f"{FREE} seed=7 draw_data=true", ""),

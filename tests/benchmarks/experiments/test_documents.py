@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from benchmarks.engine import config
-from benchmarks.experiments.documents import logistic, report
+from benchmarks.experiments.documents import controls, report
 from benchmarks.experiments.documents import run as documents_run
 from benchmarks.experiments.documents.model import WeightedMean
 from benchmarks.experiments.documents.run import Run, split
@@ -34,6 +34,9 @@ def test_parameters_by_hand():
         (4 * 3 * 6 + 2 * 5, "readout=repset references=4"),
         (4 * 3 * 6 + perceptron(4, 32), "readout=approx_repset references=4"),
         (6 + 1, "readout=logistic"),
+        (6 * 8 + 1, "readout=parameter_free"),
+        (16 * 16 + 1, "readout=untrained"),
+        (0, "readout=sliced"),
     ):
         assert outcome(f"documents {settings}").parameters == expected, settings
 
@@ -67,22 +70,34 @@ def test_the_accuracy_of_known_answers(documents, value, label):
     assert found == pytest.approx((documents.y == label).double().mean().item())
 
 
-def test_logistic_regression_classifies_means(documents):
-    means, labels = logistic.mean_vectors(documents)
+def test_means_of_documents(documents):
+    means = controls.mean_vectors(documents)
     for i in (0, 7, 59):
-        data = documents[i]
-        assert means[i] == pytest.approx(data.x.double().mean(0).numpy(), abs=1e-12)
-        assert labels[i] == data.y.item()
+        mean = documents[i].x.double().mean(0).numpy()
+        assert means[i] == pytest.approx(mean, abs=1e-12)
+
+
+def test_an_untrained_network_gives_vectors_in_order(documents):
+    run = replace(TINY, readout="untrained")
+    embed = documents_run.without_training(run, documents)
+    vectors = embed(documents)
+    for i in (0, 7, 59):
+        assert embed(documents[[i]])[0] == pytest.approx(vectors[i], abs=1e-5)
+
+
+@pytest.mark.parametrize("readout", controls.NAMES)
+def test_controls_learn_from_training_sets_alone(documents, readout):
     # Words 0 to 9 are of the first class only, words 20 to 29 of the second.
     train, held_out = split(documents, TINY)
-    right = logistic.classify_means(train, held_out).metrics
+    to_vectors = documents_run.without_training(replace(TINY, readout=readout), train)
+    right = controls.classify(readout, to_vectors, train, held_out).metrics
     assert right["accuracy"] > 0.8
-    # The penalty is chosen on training sets: wrong labels elsewhere change nothing.
     wrong = deepcopy(documents)
     wrong._data.y = 1 - wrong._data.y
-    flipped = logistic.classify_means(train, wrong[held_out.indices()]).metrics
-    assert flipped["train_loss"] == right["train_loss"]
+    wrong = wrong[held_out.indices()]
+    flipped = controls.classify(readout, to_vectors, train, wrong).metrics
     assert flipped["accuracy"] == pytest.approx(1 - right["accuracy"], abs=1e-6)
+    assert flipped.get("train_loss") == right.get("train_loss")
 
 
 @pytest.mark.parametrize("preset", ["small", "paper"])
