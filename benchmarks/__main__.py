@@ -3,6 +3,7 @@
 import ast
 import importlib
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -51,4 +52,6 @@ def usage() -> str:
 
 
 if __name__ == "__main__":
+    # As Ctrl-C, so that the workers of a grid end with it.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(main(sys.argv[1:]))

@@ -99,8 +99,15 @@ def test_workers_killed_at_any_moment_leave_every_run_exactly_once(tmp_path):
     assert "Warning" not in shown
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_stopping_by_hand_leaves_whole_records(tmp_path, capsys, workers):
+@pytest.mark.parametrize(
+    ("stop", "workers"),
+    [
+        (lambda pid: os.killpg(pid, signal.SIGINT), 1),  # as a terminal does
+        (lambda pid: os.killpg(pid, signal.SIGINT), 2),
+        (lambda pid: os.kill(pid, signal.SIGTERM), 2),
+    ],
+)
+def test_stopping_by_hand_leaves_whole_records(tmp_path, capsys, stop, workers):
     arguments = [*MEAN, "seeds=300", f"results={tmp_path}", "epochs=20"]  # minutes
     process = start(*arguments, f"workers={workers}")
     wait_for_a_record(tmp_path, process)
@@ -108,7 +115,7 @@ def test_stopping_by_hand_leaves_whole_records(tmp_path, capsys, workers):
     err = capsys.readouterr().err
     assert "another process works on" in err
     assert "of these 300 runs are done" in err
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    stop(process.pid)
     shown, _ = process.communicate(timeout=300)
     assert process.returncode == 130, shown
     assert "stopped; what was finished is on file" in shown
