@@ -175,6 +175,16 @@ def test_report_of_the_grids(tmp_path):
     assert report.message({}) == ""
 
 
+def test_the_best_form_is_chosen_on_the_other_folds():
+    found = made("mean", [0.7] * 3, points=1)
+    found += made("gswe_linear", [0.8, 0.5, 0.5]) + made("gswe_heads4", [0.6] * 3)
+    claims = {c.text: str(c.effect) for c in report.claims({"twitter": found})}
+    # 0.6, 0.5 and 0.5; the interval is that of folds that share training documents:
+    # 4.303 * 0.0577 * sqrt(1/3 + 1/4).
+    assert claims["best form of GSWE beats mean"] == "-16.7 ± 19.0 (0/0/3)"
+    assert "best form of GSWE beats mean" in report.message({"twitter": found})
+
+
 def test_other_settings_are_other_rows(tmp_path):
     found = made("mean", [0.9] * 3) + made("mean", [0.1] * 3, dropout=0.5)
     found += made("logistic", [0.5] * 5)
