@@ -47,9 +47,9 @@ IDLE = {
     "head_rate": 1.0,
 }
 
-#: Where the third and the fourth head begin: as skewness and tails, or as the maximum
-#: and the minimum, which need extremes.
-HEAD_STARTS = ("moments", "extremes")
+#: Where the third and the fourth head begin: as skewness and tails; as the maximum and
+#: the minimum, which need extremes; or as the means of the highest and the lowest bin.
+HEAD_STARTS = ("moments", "extremes", "bins")
 
 
 class Shape(NamedTuple):
@@ -135,8 +135,10 @@ def _heads(heads: int, colour: str) -> Readout:
             extremes=shape.extremes,
             reference=None,
         )
-        if shape.head_start == "extremes":
-            start_at_extremes(readout.head_weight)
+        if shape.head_start != "moments":
+            bins = readout.num_points - 1, 0
+            reads = (-1, -2) if shape.head_start == "extremes" else bins
+            start_at_reads(readout.head_weight, reads)
         return readout
 
     label = f"GSWE, {heads} head{'s' if heads > 1 else ''}"
@@ -145,9 +147,9 @@ def _heads(heads: int, colour: str) -> Readout:
 
 
 @torch.no_grad()
-def start_at_extremes(head_weight: Tensor) -> None:
-    """The third head begins as the maximum, the fourth as the minimum."""
-    for head, read in zip(head_weight[2:], (-1, -2), strict=False):
+def start_at_reads(head_weight: Tensor, reads: tuple[int, int]) -> None:
+    """The third head begins as the first of these reads, the fourth as the second."""
+    for head, read in zip(head_weight[2:], reads, strict=False):
         head.zero_()
         head[:, read] = 1
 

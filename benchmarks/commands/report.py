@@ -12,7 +12,7 @@ from benchmarks.engine.pages import claims_table, diverged, replace_part
 Records = dict[str, list[records.Record]]  # by config
 
 FRONT_PAGE = config.HERE.parent / "README.md"
-CHOOSING = config.HERE.parent / "docs" / "choosing-options.md"
+DOCS = config.HERE.parent / "docs"
 
 #: Pages of what is no experiment: each module has ``refresh(folder)``.
 OTHERS = {"speed": "benchmarks.speed.report", "stress": "benchmarks.stress.page"}
@@ -95,9 +95,11 @@ def render(experiment: str, found: Records, folder: Path) -> str:
 def parts_elsewhere(found: dict[str, Records]) -> list[tuple[Path, str, str]]:
     """Generated parts of pages that are written by hand: page, name, text."""
     report, content = config.module("when", "report"), found.get("when", {})
+    documents = config.module("documents", "report")
     speed = importlib.import_module(OTHERS["speed"])
     return [
         (FRONT_PAGE, "readouts", report.front_table(content)),
         (FRONT_PAGE, "cost", speed.cost_line(config.RESULTS / "speed.json")),
-        (CHOOSING, "decision", report.decision_table(content)),
+        (DOCS / "choosing-options.md", "decision", report.decision_table(content)),
+        (DOCS / "sets.md", "vectors", documents.vectors_table(found["documents"])),
     ]

@@ -157,6 +157,23 @@ def message(found: Records) -> str:
     )
 
 
+def vectors_table(found: Records) -> str:
+    """For the page on sets: vectors without training beside networks."""
+    main, rows = _main(found), {}
+    for name, series in {
+        "`SetEmbedder`, logistic regression": FREE,
+        "mean of the words, logistic regression": label(LOGISTIC),
+        "set attention, mean": "mean",
+        "set attention, PMA": "PMA",
+        "set attention, GSWE": BEST,
+    }.items():
+        rows[name] = {
+            data: f"{100 * chosen(table, series)[0].mean():.1f}"
+            for data, table in main.items()
+        }
+    return markdown(pd.DataFrame(rows).T, "accuracy, %")
+
+
 def _chosen_cell(table: pd.DataFrame, series: str) -> str:
     values, size = chosen(table, series)
     is_sized = _has_size(table)[table["series"] == series].any()

@@ -66,7 +66,7 @@ class Run(ReadoutSettings):
 
     def canonical(self) -> "Run":
         run = super().canonical()
-        if not run.extremes:
+        if run.head_start == "extremes" and not run.extremes:
             run = replace(run, head_start=IDLE["head_start"])
         if not self.is_control:
             return run

@@ -58,7 +58,7 @@ DIFFERENT = {
     "graphs epochs=3": "slicer=linear slicer=mlp schedule=cosine with_size=true "
     "dropout=0.5",
     "graphs epochs=3 readout=gswe_heads4": "extremes=false head_start=extremes "
-    "head_rate=0.5",
+    "head_start=bins head_rate=0.5",
     "self_supervised seed=1": "backbone=mlp_128_128_16 backbone=sab_256x3_16 "
     "normalize=true unit_scale=true view_elements=3 projection=4 augmentation=bend "
     "augmentation=jitter draw_data=true start=1.0 readout=pma_near_origin readout=pma",
