@@ -130,7 +130,7 @@ def message(found: Records) -> str:
         return ""
     counts = Counter((c.text, c.verdict) for c in claims(found) if c.effect)
     lines = [
-        f"- {text}: holds on {counts[text, 'holds']} data sets, fails on "
+        f"- {text[0].upper()}{text[1:]}: holds on {counts[text, 'holds']} data sets, fails on "
         f"{counts[text, 'fails']}, is open on {counts[text, 'open']}."
         for text in dict.fromkeys(text for text, _ in counts)
         if text.startswith((BEST, FREE, HEADS)) and text.endswith(("PMA", "mean"))
@@ -167,10 +167,8 @@ def vectors_table(found: Records) -> str:
         "set attention, PMA": "PMA",
         "set attention, GSWE": BEST,
     }.items():
-        rows[name] = {
-            data: f"{100 * chosen(table, series)[0].mean():.1f}"
-            for data, table in main.items()
-        }
+        values = {data: chosen(table, series)[0] for data, table in main.items()}
+        rows[name] = {d: f"{100 * v.mean():.1f}" for d, v in values.items() if len(v)}
     return markdown(pd.DataFrame(rows).T, "accuracy, %")
 
 

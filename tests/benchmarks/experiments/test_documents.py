@@ -182,7 +182,22 @@ def test_the_best_form_is_chosen_on_the_other_folds():
     # 0.6, 0.5 and 0.5; the interval is that of folds that share training documents:
     # 4.303 * 0.0577 * sqrt(1/3 + 1/4).
     assert claims["best form of GSWE beats mean"] == "-16.7 ± 19.0 (0/0/3)"
-    assert "best form of GSWE beats mean" in report.message({"twitter": found})
+    message = report.message({"twitter": found})
+    assert "- Best form of GSWE beats mean: holds on 0" in message
+
+
+def test_vectors_without_training_stand_beside_networks():
+    found = made("mean", [0.7, 0.8], points=1) + made("gswe_linear", [0.6, 0.6])
+    found += made("parameter_free", [0.9, 0.8], points=1, epochs=1)
+    table = rows(report.vectors_table({"twitter": found}))
+    assert table[0] == ["accuracy, %", "twitter"]
+    assert dict(table[2:]) == {
+        "`SetEmbedder`, logistic regression": "85.0",
+        "mean of the words, logistic regression": "",
+        "set attention, mean": "75.0",
+        "set attention, PMA": "",
+        "set attention, GSWE": "60.0",
+    }
 
 
 def test_other_settings_are_other_rows(tmp_path):
