@@ -72,13 +72,14 @@ def mean_vectors(sets: SetDataset) -> np.ndarray:
     return x.numpy()
 
 
-def sliced_vectors(train: SetDataset, seed: int) -> Vectors:
+def sliced_vectors(train: SetDataset, seed: int, weighted: bool) -> Vectors:
     """Quantiles in fixed directions: GSWE of the words themselves."""
     embedder = SetEmbedder(train.num_features, POINTS, random_state=seed)
-    embedder.fit(_elements(train))
-    return lambda sets: embedder.transform(_elements(sets))
 
+    def elements(sets: SetDataset) -> dict:
+        batch = sets.get_batch(range(len(sets)))
+        weight = batch.weight if weighted else None
+        return {"X": (batch.x, batch.ptr), "weight": weight}
 
-def _elements(sets: SetDataset) -> tuple:
-    batch = sets.get_batch(range(len(sets)))
-    return batch.x, batch.ptr
+    embedder.fit(**elements(train))
+    return lambda sets: embedder.transform(**elements(sets))

@@ -29,7 +29,7 @@ COMPARED = (
     *((GSWE, rival, 0.0) for rival in ("PMA", "mean", "RepSet", "ApproxRepSet")),
     (GSWE, label(LOGISTIC), 0.0),
     (GSWE, "mean", NOT_WORSE),
-    (GSWE + COUNTS, "mean" + COUNTS, 0.0),
+    *((ours + COUNTS, "mean" + COUNTS, 0.0) for ours in (FREE, GSWE)),
     *((HEADS, rival, 0.0) for rival in ("PMA", "mean", GSWE)),
     (HEADS, "mean", NOT_WORSE),
 )
@@ -189,7 +189,7 @@ def claims(found: Records) -> list[Claim]:
         for ours, theirs, margin in COMPARED:
             effect = _difference(chosen(table, ours)[0], chosen(table, theirs)[0])
             listed.append(comparison(ours, theirs, name, effect, margin))
-        for series in (GSWE, "mean"):
+        for series in (FREE, GSWE, "mean"):
             effect = at_shared_sizes(table, series + COUNTS, series)
             listed.append(Claim(f"word counts help {series}", name, effect))
     return listed

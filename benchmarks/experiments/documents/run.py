@@ -34,6 +34,9 @@ NUM_FOLDS = 5
 #: the backbone groups sets by size once more, and would mix the sets less.
 POOL_SIZE = 8
 
+#: What may be weighted, beside GSWE in networks.
+WEIGHTED = ("mean", "parameter_free")
+
 #: Sets that an untrained network embeds at a time.
 EMBEDDED = 256
 
@@ -65,7 +68,7 @@ class Run(ReadoutSettings):
     readout: str = setting("gswe_linear", (*READOUTS, *controls.NAMES))
     points: int = setting(16, least=1)  # of a reference or hidden set, seeds of PMA
     references: int = setting(1, least=1)  # or hidden sets, heads of PMA
-    weighted: bool = False  # by word counts: GSWE and mean can be
+    weighted: bool = False  # by word counts: GSWE and `WEIGHTED` can be
     start: float = 0.1  # deviation of GSWE's first reference
     slicer: str = setting("identity", SLICERS)  # of GSWE, behind the backbone
     scale: str = setting("none", SCALES)  # of the embedding into the classifier
@@ -91,7 +94,7 @@ class Run(ReadoutSettings):
             run = replace(run, epochs=1, batch_size=1, learning_rate=0.0)
         if not self.uses("slicer"):
             run = replace(run, start=Run.start)
-            if not self.uses("extremes") and self.readout != "mean":
+            if not self.uses("extremes") and self.readout not in WEIGHTED:
                 run = replace(run, weighted=False)
         return run
 
@@ -166,7 +169,7 @@ def without_training(run: Run, train: SetDataset) -> controls.Vectors:
     if run.readout == controls.LOGISTIC:
         return controls.mean_vectors
     if run.readout != "untrained":
-        return controls.sliced_vectors(train, run.seed)
+        return controls.sliced_vectors(train, run.seed, run.weighted)
     torch.manual_seed(run.seed)
     run = replace(run, readout="gswe_linear", points=Run.points)
     model = build(run, train.num_features, train.num_classes).eval()

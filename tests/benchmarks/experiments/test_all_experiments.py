@@ -85,7 +85,7 @@ FREE = "self_supervised readout=sliced backbone=none epochs=0"
         ("documents readout=repset", "weighted=true start=1.0 slicer=linear"),
         ("documents readout=approx_repset", "weighted=true start=1.0 slicer=linear"),
         ("documents readout=mean points=1", "points=4 references=2"),
-        ("documents readout=logistic points=1", "points=4 references=2"),
+        ("documents readout=logistic points=1", "points=4 references=2 weighted=true"),
         (
             "documents readout=sliced points=1 epochs=1 batch_size=1 learning_rate=0",
             "points=4 epochs=9 batch_size=7 learning_rate=1",

@@ -9,6 +9,7 @@ from benchmarks.experiments.documents import controls, report
 from benchmarks.experiments.documents import run as documents_run
 from benchmarks.experiments.documents.model import WeightedMean
 from benchmarks.experiments.documents.run import Run, split
+from gswe_pyg.sets import SetEmbedder
 from tests.benchmarks.made import CONTEXT, TINY, outcome, record, rows
 
 TINY = TINY["documents"]
@@ -83,6 +84,18 @@ def test_an_untrained_network_gives_vectors_in_order(documents):
     vectors = embed(documents)
     for i in (0, 7, 59):
         assert embed(documents[[i]])[0] == pytest.approx(vectors[i], abs=1e-5)
+
+
+def test_words_may_count_in_vectors_without_training(documents):
+    plain, counted = (
+        controls.sliced_vectors(documents, 0, weighted)(documents)
+        for weighted in (False, True)
+    )
+    words, counts = zip(*((d.x, d.weight.flatten()) for d in documents), strict=True)
+    embedder = SetEmbedder(documents.num_features, controls.POINTS, random_state=0)
+    expected = embedder.fit_transform(list(words), weight=list(counts))
+    assert counted == pytest.approx(expected, abs=1e-5)
+    assert plain != pytest.approx(expected, abs=0.1)
 
 
 @pytest.mark.parametrize("readout", controls.NAMES)
