@@ -12,11 +12,12 @@ from benchmarks.experiments.graphs.data import GraphTask, predict
 from benchmarks.readouts import WithSize
 from gswe_pyg import GSWEAggregation
 from gswe_pyg.models import GNNWithReadout
+from gswe_pyg.sets import SetEmbedder
 
 NAMES = ("untrained", "parameter_free")  # in the place of a readout
 #: Inverse weights of the penalty, one of which is chosen on the validation part.
 INVERSE_PENALTIES = (0.001, 0.01, 0.1, 1.0, 10.0)
-POINTS, BATCH = 8, 128
+POINTS, POINTS_OF_DIRECTIONS, BATCH = 8, 16, 128
 
 
 def of_features(task: GraphTask, with_size: bool) -> Tensor:
@@ -26,12 +27,30 @@ def of_features(task: GraphTask, with_size: bool) -> Tensor:
         readout = GSWEAggregation(
             graphs.x.size(1), num_points=POINTS, slicer="identity", reference=None
         )
-        x = graphs.x
     else:
         readout = MeanAggregation()
-        x = torch.cat([F.one_hot(column) for column in graphs.x.T], dim=1).float()
     readout = WithSize(readout) if with_size else readout
-    return readout(x, graphs.index(), dim_size=len(graphs))
+    return readout(_features(task), graphs.index(), dim_size=len(graphs))
+
+
+def of_directions(
+    task: GraphTask, with_size: bool, directions: int, seed: int
+) -> Tensor:
+    """Quantiles of the features, or of their categories, in fixed directions."""
+    sizes = task.graphs.ptr.diff()
+    nodes = _features(task).split(sizes.tolist())
+    embedder = SetEmbedder(directions, POINTS_OF_DIRECTIONS, random_state=seed)
+    embedder.fit([nodes[i] for i in task.train.tolist()])
+    vectors = torch.from_numpy(embedder.transform(list(nodes)))
+    size = sizes.clamp(min=1).log()[:, None].to(vectors.dtype)
+    return torch.cat([vectors, size], dim=1) if with_size else vectors
+
+
+def _features(task: GraphTask) -> Tensor:
+    x = task.graphs.x
+    if x.is_floating_point():
+        return x
+    return torch.cat([F.one_hot(column) for column in x.T], dim=1).float()
 
 
 @torch.no_grad()

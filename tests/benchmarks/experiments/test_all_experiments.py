@@ -92,7 +92,10 @@ FREE = "self_supervised readout=sliced backbone=none epochs=0"
         ),
         ("documents weighted=true start=1.0 slicer=linear", ""),
         ("graphs readout=max points=1", "slicer=mlp extremes=false head_rate=0.5"),
-        ("graphs readout=gswe_heads4 extremes=false", "head_start=extremes"),
+        (
+            "graphs readout=gswe_heads4 extremes=false",
+            "head_start=extremes directions=3",
+        ),
         ("self_supervised epochs=0", OF_TRAINING),
         (FREE, f"{OF_TRAINING} seed=7 start=1.0"),
         (f"{FREE} seed=7 draw_data=true", ""),
