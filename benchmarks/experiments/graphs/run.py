@@ -53,7 +53,7 @@ class Run(ReadoutSettings):
     extremes: bool = setting(True, added=True)  # of heads
     head_start: str = setting("moments", HEAD_STARTS, added=True)
     head_rate: float = setting(1.0, added=True)  # of their weights, times the others'
-    directions: int | None = setting(None, least=1, added=True)  # of `parameter_free`
+    directions: int = setting(0, least=0, added=True)  # of `parameter_free`; none: axes
     log_degrees: bool = setting(False, added=True)  # for TU sets without node labels
 
     def __post_init__(self) -> None:
@@ -70,7 +70,7 @@ class Run(ReadoutSettings):
         if run.head_start == "extremes" and not run.extremes:
             run = replace(run, head_start=IDLE["head_start"])
         if self.readout != "parameter_free":
-            run = replace(run, directions=None)
+            run = replace(run, directions=Run.directions)
         if not self.is_control:
             return run
         idle = {"epochs": 1, "batch_size": 1, "learning_rate": 0.0, "dropout": 0.0}
@@ -191,10 +191,10 @@ def _without_training(run: Run, task: GraphTask) -> Outcome:
     if run.readout == "untrained":
         model = build(replace(run, readout="gswe_heads4", points=16), task)
         x = controls.of_untrained(model, task)
-    elif run.directions is None:
-        x = controls.of_features(task, run.with_size)
-    else:
+    elif run.directions > 0:
         x = controls.of_directions(task, run.with_size, run.directions, run.seed)
+    else:
+        x = controls.of_features(task, run.with_size)
     scores = controls.fit(x, task, is_regression=score_sign(run.dataset) < 0)
     if run.evaluate != "test":
         del scores["test"]
