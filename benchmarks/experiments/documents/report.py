@@ -162,8 +162,10 @@ def vectors_table(found: Records) -> str:
     main, rows = _main(found), {}
     for name, series in {
         "`SetEmbedder`, logistic regression": FREE,
+        "the same, with the counts as `weight`": FREE + COUNTS,
         "mean of the words, logistic regression": label(LOGISTIC),
         "set attention, mean": "mean",
+        "the same, with the counts": "mean" + COUNTS,
         "set attention, PMA": "PMA",
         "set attention, GSWE": BEST,
     }.items():

@@ -206,8 +206,10 @@ def test_vectors_without_training_stand_beside_networks():
     assert table[0] == ["accuracy, %", "twitter"]
     assert dict(table[2:]) == {
         "`SetEmbedder`, logistic regression": "85.0",
+        "the same, with the counts as `weight`": "",
         "mean of the words, logistic regression": "",
         "set attention, mean": "75.0",
+        "the same, with the counts": "",
         "set attention, PMA": "",
         "set attention, GSWE": "60.0",
     }
