@@ -142,7 +142,8 @@ def _heads(heads: int, colour: str) -> Readout:
         return readout
 
     label = f"GSWE, {heads} head{'s' if heads > 1 else ''}"
-    options = ("points", "extremes", "head_start", "head_rate")
+    options = ("points", "extremes", "head_rate", "head_start")
+    options = options if heads > 2 else options[:-1]
     return Readout(build, label, colour, options, least_points=heads)
 
 
@@ -254,7 +255,7 @@ CONTROLS = {
     "mean_of_elements": "no network: mean of the points",
     "size": "no network: number of points",
     "untrained": "untrained network, linear model",
-    "parameter_free": "no training",
+    "parameter_free": "GSWE, no training",
 }
 
 

@@ -95,11 +95,11 @@ def render(experiment: str, found: Records, folder: Path) -> str:
 def parts_elsewhere(found: dict[str, Records]) -> list[tuple[Path, str, str]]:
     """Generated parts of pages that are written by hand: page, name, text."""
     report, content = config.module("when", "report"), found.get("when", {})
-    documents = config.module("documents", "report")
+    documents, words = config.module("documents", "report"), found.get("documents", {})
     speed = importlib.import_module(OTHERS["speed"])
     return [
         (FRONT_PAGE, "readouts", report.front_table(content)),
         (FRONT_PAGE, "cost", speed.cost_line(config.RESULTS / "speed.json")),
         (DOCS / "choosing-options.md", "decision", report.decision_table(content)),
-        (DOCS / "sets.md", "vectors", documents.vectors_table(found["documents"])),
+        (DOCS / "sets.md", "vectors", documents.vectors_table(words)),
     ]

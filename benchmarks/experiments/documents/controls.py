@@ -20,9 +20,13 @@ from gswe_pyg.sets import SetEmbedder
 LOGISTIC = "logistic"
 NAMES = (LOGISTIC, "untrained", "parameter_free", "sliced")  # in place of a readout
 
-#: Inverse weights of the penalty, one of which is chosen on training sets: for mean
-#: vectors as they are, and for many features that are standardised.
-OF_MEANS, STANDARDISED = np.logspace(-1, 3, 5), np.logspace(-4, 0, 5)
+#: Inverse weights of the penalty, one of which is chosen on training sets. Mean vectors
+#: are taken as they are, other vectors are standardised.
+INVERSE_PENALTIES = {
+    LOGISTIC: np.logspace(-1, 3, 5),
+    "untrained": np.logspace(-6, 2, 9),
+    "parameter_free": np.logspace(-4, 0, 5),
+}
 
 #: Points of a direction; there are as many directions as a word has features.
 POINTS = 8
@@ -40,7 +44,7 @@ def classify(
         if control == "sliced":
             model = KNeighborsClassifier(1, algorithm="brute").fit(x, y)
             return Outcome({"accuracy": round(model.score(queries, labels), 6)}, 0)
-        model = _logistic_regression(is_scaled=control != LOGISTIC).fit(x, y)
+        model = _logistic_regression(control).fit(x, y)
         accuracy = float(model.score(queries, labels))
         train_loss = log_loss(y, model.predict_proba(x))
     (penalty,) = model.best_params_.values()
@@ -55,12 +59,12 @@ def classify(
     )
 
 
-def _logistic_regression(is_scaled: bool) -> GridSearchCV:
+def _logistic_regression(control: str) -> GridSearchCV:
     """With the penalty of the best cross-validation among the training sets."""
     # Shuffled, as documents stand by topic in some of the files.
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
-    scaler = [StandardScaler()] if is_scaled else []
-    grid = {"logisticregression__C": STANDARDISED if is_scaled else OF_MEANS}
+    scaler = [] if control == LOGISTIC else [StandardScaler()]
+    grid = {"logisticregression__C": INVERSE_PENALTIES[control]}
     model = make_pipeline(*scaler, LogisticRegression(max_iter=1000))
     return GridSearchCV(model, grid, cv=folds)
 

@@ -42,7 +42,8 @@ def comparable(records: list[Record], with_size: bool) -> pd.DataFrame:
     is_control = table["readout"].isin(NAMES)
     rivals = _by_fold(_complete(table[~is_control]))
     keys = ["dataset", "seed"]
-    beside = table[is_control].merge(rivals[keys].drop_duplicates(), on=keys)
+    controls = _by_fold(table[is_control])
+    beside = controls.merge(rivals[keys].drop_duplicates(), on=keys)
     return pd.concat([rivals, beside], ignore_index=True)
 
 

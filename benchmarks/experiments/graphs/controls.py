@@ -40,11 +40,11 @@ def of_directions(
     task: GraphTask, with_size: bool, directions: int, seed: int
 ) -> Tensor:
     """Quantiles of the features, or of their categories, in fixed directions."""
-    sizes = task.graphs.ptr.diff()
-    nodes = _features(task).split(sizes.tolist())
+    sizes, x = task.graphs.ptr.diff(), _features(task)
+    nodes = x.split(sizes.tolist())
     embedder = SetEmbedder(directions, POINTS_OF_DIRECTIONS, random_state=seed)
     embedder.fit([nodes[i] for i in task.train.tolist()])
-    vectors = torch.from_numpy(embedder.transform(list(nodes)))
+    vectors = torch.from_numpy(embedder.transform((x, task.graphs.ptr)))
     size = sizes.clamp(min=1).log()[:, None].to(vectors.dtype)
     return torch.cat([vectors, size], dim=1) if with_size else vectors
 
@@ -84,7 +84,7 @@ def fit(x: Tensor, task: GraphTask, is_regression: bool) -> dict[str, float]:
         model = make_pipeline(
             StandardScaler(), Ridge(1 / weight) if is_regression else linear
         )
-        with warnings.catch_warnings():  # the weakest penalties would take for long
+        with warnings.catch_warnings():  # weak ones need more steps
             warnings.simplefilter("ignore", ConvergenceWarning)
             model.fit(x[task.train], y[task.train])
         out = model.predict(x) if is_regression else model.decision_function(x)

@@ -97,10 +97,7 @@ def execute(run: Run, context: Context) -> Outcome:
         return _without_training(run, task)
     model = build(run, task).to(device)
     optimizer = torch.optim.Adam(_groups(run, model), run.learning_rate, fused=True)
-    last_factor = 0.0 if run.schedule == "cosine" else 1.0
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(
-        optimizer, run.epochs, eta_min=last_factor * run.learning_rate
-    )
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, run.epochs)
 
     # With the same seed, all readouts see the same batches.
     generator = torch.Generator().manual_seed(run.seed)
@@ -115,7 +112,8 @@ def execute(run: Run, context: Context) -> Outcome:
             (task.loss(predict(model, b, device), b.y.to(device)) for b in batches),
         )
         seconds.append(time)
-        schedule.step()
+        if run.schedule == "cosine":
+            schedule.step()
         score, loss = evaluate(task, model, task.valid, run.batch_size, device)
         curves["valid"].append(round(score, 4))
         curves["train_loss"].append(significant(losses.mean().item(), 4))

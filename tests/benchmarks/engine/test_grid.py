@@ -1,3 +1,4 @@
+import contextlib
 import errno
 import importlib.util
 import json
@@ -99,15 +100,8 @@ def test_workers_killed_at_any_moment_leave_every_run_exactly_once(tmp_path):
     assert "Warning" not in shown
 
 
-@pytest.mark.parametrize(
-    ("stop", "workers"),
-    [
-        (lambda pid: os.killpg(pid, signal.SIGINT), 1),  # as a terminal does
-        (lambda pid: os.killpg(pid, signal.SIGINT), 2),
-        (lambda pid: os.kill(pid, signal.SIGTERM), 2),
-    ],
-)
-def test_stopping_by_hand_leaves_whole_records(tmp_path, capsys, stop, workers):
+@pytest.mark.parametrize("workers", [1, 2])
+def test_stopping_by_hand_leaves_whole_records(tmp_path, capsys, workers):
     arguments = [*MEAN, "seeds=300", f"results={tmp_path}", "epochs=20"]  # minutes
     process = start(*arguments, f"workers={workers}")
     wait_for_a_record(tmp_path, process)
@@ -115,12 +109,27 @@ def test_stopping_by_hand_leaves_whole_records(tmp_path, capsys, stop, workers):
     err = capsys.readouterr().err
     assert "another process works on" in err
     assert "of these 300 runs are done" in err
-    stop(process.pid)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     shown, _ = process.communicate(timeout=300)
     assert process.returncode == 130, shown
     assert "stopped; what was finished is on file" in shown
     assert "Traceback" not in shown
     assert 0 < len(on_file(tmp_path)) < 300
+
+
+def test_kill_ends_the_workers(tmp_path):
+    # One is done at once, and the other one never.
+    arguments = [*MEAN, "epochs=[1,10_000_000]", "train_sets=40", "workers=2"]
+    process = start(*arguments, f"results={tmp_path}")
+    try:
+        wait_for_a_record(tmp_path, process)
+        process.terminate()
+        shown, _ = process.communicate(timeout=300)  # until all have left the pipe
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode == 130, shown
+    assert "stopped; what was finished is on file" in shown
 
 
 def test_diverged_runs_are_recorded_as_such_and_counted(tmp_path, capsys, monkeypatch):

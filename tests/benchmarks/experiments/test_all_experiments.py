@@ -88,7 +88,7 @@ FREE = "self_supervised readout=sliced backbone=none epochs=0"
         ("documents readout=logistic points=1", "points=4 references=2 weighted=true"),
         (
             "documents readout=sliced points=1 epochs=1 batch_size=1 learning_rate=0",
-            "points=4 epochs=9 batch_size=7 learning_rate=1",
+            "points=4 epochs=9 batch_size=7 learning_rate=1 dropout=0.5 scale=width",
         ),
         ("documents weighted=true start=1.0 slicer=linear", ""),
         ("graphs readout=max points=1", "slicer=mlp extremes=false head_rate=0.5"),

@@ -75,6 +75,19 @@ def test_test_labels_decide_nothing(dataset, readout, monkeypatch):
     assert "test" not in trial
 
 
+def test_heads_start_where_the_run_says():
+    x = torch.randn(40, 8)
+    for start, points, reads in (
+        ("extremes", 4, (x.amax(0), x.amin(0))),
+        ("bins", 40, (x.amax(0), x.amin(0))),  # of one node each
+    ):
+        shape = Shape(8, points, head_start=start)
+        readout = READOUTS["gswe_heads4"].build(shape)
+        out = readout(x, torch.zeros(40, dtype=torch.long)).view(4, 8)
+        torch.testing.assert_close(out[2:], torch.stack(reads))
+        torch.testing.assert_close(out[0], x.mean(0))
+
+
 def test_ten_seeds_are_one_cross_validation():
     tasks = [load(seed=seed) for seed in range(11)]
     everything = torch.arange(len(tasks[0].graphs))
