@@ -196,6 +196,7 @@ def _quantile(shape: Shape) -> QuantileAggregation:
 # Okabe and Ito's, as in gswe_pyg/style.mplstyle.
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
 YELLOW, BLUE, VERMILION, PINK = "#F0E442", "#0072B2", "#D55E00", "#CC79A7"
+BROWN = "#8C510A"  # not theirs
 
 POINTS, SIZE = ("points",), ("points", "references")
 
@@ -288,6 +289,8 @@ def label(name: str) -> str:
 
 
 def colour(name: str) -> str:
+    if name == "parameter_free":
+        return BROWN
     return "0.8" if name in CONTROLS else READOUTS[name].colour
 
 

@@ -246,9 +246,11 @@ def _sizes(table: pd.DataFrame) -> str:
 
 
 def draw(table: pd.DataFrame, path: Path) -> None:
-    """The paper's two figures for one data set, side by side."""
+    """The paper's two figures for one data set, side by side; without the controls that
+    are far below."""
     from benchmarks.engine.figures import lines
 
+    table = table[~table["readout"].isin(["untrained", "sliced"])]
     fixed = table.loc[table["references"] > 1, "points"].unique()
     panels = {"points": ("one reference, by its elements", table["references"] == 1)}
     if len(fixed):
