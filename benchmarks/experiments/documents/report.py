@@ -32,7 +32,8 @@ COMPARED = (
     *((GSWE, rival, 0.0) for rival in ("PMA", "mean", "RepSet", "ApproxRepSet")),
     (GSWE, label(LOGISTIC), 0.0),
     (GSWE, "mean", NOT_WORSE),
-    *((ours + COUNTS, "mean" + COUNTS, 0.0) for ours in (FREE, GSWE)),
+    *((GSWE + COUNTS, rival, 0.0) for rival in ("mean" + COUNTS, "PMA")),
+    (FREE + COUNTS, "mean" + COUNTS, 0.0),
     *((HEADS, rival, 0.0) for rival in ("PMA", "mean", GSWE)),
     (HEADS, "mean", NOT_WORSE),
 )
@@ -132,11 +133,12 @@ def message(found: Records) -> str:
     if not main:
         return ""
     counts = Counter((c.text, c.verdict) for c in claims(found) if c.effect)
+    ours, rivals = (BEST, GSWE + COUNTS, FREE), ("PMA", "mean", "mean" + COUNTS, REPSET)
     lines = [
         f"- {text[0].upper()}{text[1:]}: holds on {counts[text, 'holds']} data sets, "
         f"fails on {counts[text, 'fails']}, is open on {counts[text, 'open']}."
         for text in dict.fromkeys(text for text, _ in counts)
-        if text.startswith((BEST, FREE)) and text.endswith(("PMA", "mean", REPSET))
+        if " beats " in text and text.startswith(ours) and text.endswith(rivals)
     ]
     extent = "; ".join(
         f"{name}: {_epochs(table)} epochs, "
