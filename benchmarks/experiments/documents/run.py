@@ -90,11 +90,13 @@ class Run(ReadoutSettings):
 
     def canonical(self) -> "Run":
         run = super().canonical()
-        if self.is_control and self.readout != controls.LOGISTIC:  # whose runs are old
-            run = replace(run, epochs=1, batch_size=1, learning_rate=0.0)
-            run = replace(run, dropout=0.0, weight_decay=0.0)
+        # Runs of logistic regression on file are named after settings that are idle.
+        if self.is_control and self.readout != controls.LOGISTIC:
+            idle = {"epochs": 1, "batch_size": 1, "learning_rate": 0.0}
+            idle |= {"dropout": 0.0, "weight_decay": 0.0}
             if self.readout != "untrained":
-                run = replace(run, backbone=Run.backbone, scale=Run.scale)
+                idle |= {"backbone": Run.backbone, "scale": Run.scale}
+            run = replace(run, **idle)
         if not self.uses("slicer"):
             run = replace(run, start=Run.start)
             if not self.uses("extremes") and self.readout not in WEIGHTED:
