@@ -96,6 +96,7 @@ FREE = "self_supervised readout=sliced backbone=none epochs=0"
             "graphs readout=gswe_heads4 extremes=false",
             "head_start=extremes directions=3",
         ),
+        ("graphs readout=gswe_heads1", "head_start=bins"),
         ("self_supervised epochs=0", OF_TRAINING),
         (FREE, f"{OF_TRAINING} seed=7 start=1.0"),
         (f"{FREE} seed=7 draw_data=true", ""),

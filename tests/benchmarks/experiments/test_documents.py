@@ -104,13 +104,16 @@ def test_controls_learn_from_training_sets_alone(documents, monkeypatch, readout
     if readout != "untrained":  # which depends on the network
         # Words 0 to 9 are of the first class only, words 20 to 29 of the second.
         assert right["accuracy"] > 0.8
-    # Other words and labels where it must not look.
+    # Other labels, and then other words, too, where it must not look.
     train, held_out = split(documents, TINY)
     other = deepcopy(documents)
+    monkeypatch.setattr(
+        documents_run, "split", lambda *_: (train, other[held_out.indices()])
+    )
     other._data.y = 1 - other._data.y
+    found = outcome(f"documents readout={readout}").metrics
+    assert found["accuracy"] == pytest.approx(1 - right["accuracy"], abs=1e-6)
     other._data.token = (other._data.token + 7) % 30
-    other = other[held_out.indices()]
-    monkeypatch.setattr(documents_run, "split", lambda *_: (train, other))
     found = outcome(f"documents readout={readout}").metrics
     assert found | {"accuracy": 0} == right | {"accuracy": 0}
     assert found["accuracy"] != right["accuracy"]
